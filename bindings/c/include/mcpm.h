@@ -993,7 +993,7 @@ void mcpm_workload_builder_target_host(mcpm_workload_builder *builder, const cha
 /**
  * Port the container exposes, for the transports `sse` and `streamable-http`.
  *
- * Default: the port the image exposes.
+ * Default: the port the image exposes, otherwise 8080.
  */
 void mcpm_workload_builder_target_port(mcpm_workload_builder *builder, uint16_t value);
 
@@ -1008,6 +1008,8 @@ void mcpm_workload_builder_publish(mcpm_workload_builder *builder, const char *v
 /**
  * Network mode of the container: `host`, `bridge`, or a network by name.
  *
+ * Without this option, the `network.mode` of the permission profile is used, if the profile has one.
+ *
  * Default: `bridge`.
  */
 void mcpm_workload_builder_network(mcpm_workload_builder *builder, const char *value);
@@ -1016,7 +1018,8 @@ void mcpm_workload_builder_network(mcpm_workload_builder *builder, const char *v
  * Isolate the container network from the host.
  *
  * Each connection of the server passes through mcpm, which rejects all that the permission profile
- * does not allow.
+ * does not allow. Even without this option, mcpm isolates the container if the permission profile
+ * allows no connections, or is a file that restricts them.
  *
  * Default: `false`.
  */
@@ -1035,7 +1038,8 @@ void mcpm_workload_builder_allow_runtime_gateway(mcpm_workload_builder *builder,
 /**
  * Environment variable for the server.
  *
- * On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment.
+ * On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment,
+ * where it must be set.
  */
 void mcpm_workload_builder_env(mcpm_workload_builder *builder, const char *value);
 
@@ -1312,6 +1316,9 @@ void mcpm_workload_builder_start_timeout(mcpm_workload_builder *builder, uint64_
 
 /**
  * Additional origins of web pages that may call the proxy.
+ *
+ * If the proxy listens on a loopback address, it also accepts pages from loopback origins, such as
+ * `http://localhost:3000`. It rejects pages from all other origins.
  */
 void mcpm_workload_builder_allowed_origins(mcpm_workload_builder *builder, const char *value);
 
@@ -1319,9 +1326,10 @@ void mcpm_workload_builder_allowed_origins(mcpm_workload_builder *builder, const
  * Additional hostnames that clients may use to reach the proxy.
  *
  * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
- * rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
- * authentication is configured and the proxy listens on an address that is not loopback, it accepts
- * any name, unless the permission profile restricts names with `network.inbound.allow_host`.
+ * rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
+ * names listed there and here. Otherwise, loopback names and the hosts of `--host` and
+ * `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
+ * address that is not loopback accepts any name.
  */
 void mcpm_workload_builder_allowed_hosts(mcpm_workload_builder *builder, const char *value);
 
@@ -1393,14 +1401,16 @@ void mcpm_workload_builder_oidc_scopes(mcpm_workload_builder *builder, const cha
 void mcpm_workload_builder_oidc_required_scopes(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+ * Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure).
+ *
+ * Loopback URLs need no HTTPS, even without this option.
  *
  * Default: `false`.
  */
 void mcpm_workload_builder_oidc_insecure_allow_http(mcpm_workload_builder *builder, bool value);
 
 /**
- * Allow JWKS and OIDC endpoints on private IP addresses.
+ * Allow JWKS, OIDC and token exchange endpoints on private IP addresses.
  *
  * Default: `false`.
  */
@@ -1606,7 +1616,7 @@ void mcpm_workload_builder_otel_headers(mcpm_workload_builder *builder, const ch
 /**
  * Service name in traces and metrics.
  *
- * Default: `mcpm-<name>`.
+ * Default: `OTEL_SERVICE_NAME` of the environment, otherwise `mcpm-<name>`.
  */
 void mcpm_workload_builder_otel_service_name(mcpm_workload_builder *builder, const char *value);
 
@@ -1763,6 +1773,9 @@ void mcpm_proxy_builder_enable_audit(mcpm_proxy_builder *builder, bool value);
 
 /**
  * Additional origins of web pages that may call the proxy.
+ *
+ * If the proxy listens on a loopback address, it also accepts pages from loopback origins, such as
+ * `http://localhost:3000`. It rejects pages from all other origins.
  */
 void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char *value);
 
@@ -1770,9 +1783,10 @@ void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char 
  * Additional hostnames that clients may use to reach the proxy.
  *
  * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
- * rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
- * authentication is configured and the proxy listens on an address that is not loopback, it accepts
- * any name, unless the permission profile restricts names with `network.inbound.allow_host`.
+ * rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
+ * names listed there and here. Otherwise, loopback names and the hosts of `--host` and
+ * `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
+ * address that is not loopback accepts any name.
  */
 void mcpm_proxy_builder_allowed_hosts(mcpm_proxy_builder *builder, const char *value);
 
@@ -1835,14 +1849,16 @@ void mcpm_proxy_builder_oidc_scopes(mcpm_proxy_builder *builder, const char *val
 void mcpm_proxy_builder_oidc_required_scopes(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+ * Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure).
+ *
+ * Loopback URLs need no HTTPS, even without this option.
  *
  * Default: `false`.
  */
 void mcpm_proxy_builder_oidc_insecure_allow_http(mcpm_proxy_builder *builder, bool value);
 
 /**
- * Allow JWKS and OIDC endpoints on private IP addresses.
+ * Allow JWKS, OIDC and token exchange endpoints on private IP addresses.
  *
  * Default: `false`.
  */
@@ -2046,7 +2062,7 @@ void mcpm_proxy_builder_otel_headers(mcpm_proxy_builder *builder, const char *va
 /**
  * Service name in traces and metrics.
  *
- * Default: `mcpm-<name>`.
+ * Default: `OTEL_SERVICE_NAME` of the environment, otherwise `mcpm-<name>`.
  */
 void mcpm_proxy_builder_otel_service_name(mcpm_proxy_builder *builder, const char *value);
 

@@ -105,7 +105,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_target_host(builder: *mut Workloa
 
 /// Port the container exposes, for the transports `sse` and `streamable-http`.
 ///
-/// Default: the port the image exposes.
+/// Default: the port the image exposes, otherwise 8080.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_target_port(builder: *mut WorkloadBuilder, value: u16) {
     // SAFETY: the conventions in the header.
@@ -124,6 +124,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_publish(builder: *mut WorkloadBui
 
 /// Network mode of the container: `host`, `bridge`, or a network by name.
 ///
+/// Without this option, the `network.mode` of the permission profile is used, if the profile has one.
+///
 /// Default: `bridge`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_network(builder: *mut WorkloadBuilder, value: *const c_char) {
@@ -134,7 +136,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_network(builder: *mut WorkloadBui
 /// Isolate the container network from the host.
 ///
 /// Each connection of the server passes through mcpm, which rejects all that the permission profile
-/// does not allow.
+/// does not allow. Even without this option, mcpm isolates the container if the permission profile
+/// allows no connections, or is a file that restricts them.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -157,7 +160,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_allow_runtime_gateway(builder: *m
 
 /// Environment variable for the server.
 ///
-/// On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment.
+/// On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment,
+/// where it must be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_env(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -506,6 +510,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_start_timeout(builder: *mut Workl
 }
 
 /// Additional origins of web pages that may call the proxy.
+///
+/// If the proxy listens on a loopback address, it also accepts pages from loopback origins, such as
+/// `http://localhost:3000`. It rejects pages from all other origins.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_allowed_origins(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -515,9 +522,10 @@ pub unsafe extern "C" fn mcpm_workload_builder_allowed_origins(builder: *mut Wor
 /// Additional hostnames that clients may use to reach the proxy.
 ///
 /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
-/// rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
-/// authentication is configured and the proxy listens on an address that is not loopback, it accepts
-/// any name, unless the permission profile restricts names with `network.inbound.allow_host`.
+/// rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
+/// names listed there and here. Otherwise, loopback names and the hosts of `--host` and
+/// `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
+/// address that is not loopback accepts any name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_allowed_hosts(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -609,7 +617,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_required_scopes(builder: *mu
     unsafe { builder::set_text(builder, "oidc_required_scopes", value) }
 }
 
-/// Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+/// Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure).
+///
+/// Loopback URLs need no HTTPS, even without this option.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -618,7 +628,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_insecure_allow_http(builder:
     unsafe { builder::set(builder, |options| { options.oidc_insecure_allow_http = Some(value); Ok(()) }) }
 }
 
-/// Allow JWKS and OIDC endpoints on private IP addresses.
+/// Allow JWKS, OIDC and token exchange endpoints on private IP addresses.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -884,7 +894,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_headers(builder: *mut Worklo
 
 /// Service name in traces and metrics.
 ///
-/// Default: `mcpm-<name>`.
+/// Default: `OTEL_SERVICE_NAME` of the environment, otherwise `mcpm-<name>`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_service_name(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1085,6 +1095,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_enable_audit(builder: *mut ProxyBuil
 }
 
 /// Additional origins of web pages that may call the proxy.
+///
+/// If the proxy listens on a loopback address, it also accepts pages from loopback origins, such as
+/// `http://localhost:3000`. It rejects pages from all other origins.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1094,9 +1107,10 @@ pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyB
 /// Additional hostnames that clients may use to reach the proxy.
 ///
 /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
-/// rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
-/// authentication is configured and the proxy listens on an address that is not loopback, it accepts
-/// any name, unless the permission profile restricts names with `network.inbound.allow_host`.
+/// rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
+/// names listed there and here. Otherwise, loopback names and the hosts of `--host` and
+/// `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
+/// address that is not loopback accepts any name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_allowed_hosts(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1177,7 +1191,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_required_scopes(builder: *mut P
     unsafe { builder::set_text(builder, "oidc_required_scopes", value) }
 }
 
-/// Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+/// Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure).
+///
+/// Loopback URLs need no HTTPS, even without this option.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -1186,7 +1202,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_insecure_allow_http(builder: *m
     unsafe { builder::set(builder, |options| { options.oidc_insecure_allow_http = Some(value); Ok(()) }) }
 }
 
-/// Allow JWKS and OIDC endpoints on private IP addresses.
+/// Allow JWKS, OIDC and token exchange endpoints on private IP addresses.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -1452,7 +1468,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_headers(builder: *mut ProxyBuil
 
 /// Service name in traces and metrics.
 ///
-/// Default: `mcpm-<name>`.
+/// Default: `OTEL_SERVICE_NAME` of the environment, otherwise `mcpm-<name>`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_otel_service_name(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

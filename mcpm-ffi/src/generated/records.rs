@@ -63,7 +63,7 @@ pub struct WorkloadOptions {
     pub target_host: Option<String>,
     /// Port the container exposes, for the transports `sse` and `streamable-http`.
     ///
-    /// Default: the port the image exposes.
+    /// Default: the port the image exposes, otherwise 8080.
     #[uniffi(default)]
     pub target_port: Option<u16>,
     /// Publish a container port on the host.
@@ -74,13 +74,16 @@ pub struct WorkloadOptions {
     pub publish: Vec<PublishSpec>,
     /// Network mode of the container: `host`, `bridge`, or a network by name.
     ///
+    /// Without this option, the `network.mode` of the permission profile is used, if the profile has one.
+    ///
     /// Default: `bridge`.
     #[uniffi(default)]
     pub network: Option<String>,
     /// Isolate the container network from the host.
     ///
     /// Each connection of the server passes through mcpm, which rejects all that the permission profile
-    /// does not allow.
+    /// does not allow. Even without this option, mcpm isolates the container if the permission profile
+    /// allows no connections, or is a file that restricts them.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -95,7 +98,8 @@ pub struct WorkloadOptions {
     pub allow_runtime_gateway: Option<bool>,
     /// Environment variable for the server.
     ///
-    /// On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment.
+    /// On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment,
+    /// where it must be set.
     #[uniffi(default)]
     pub env: Vec<EnvVar>,
     /// Load environment variables from a file.
@@ -300,14 +304,18 @@ pub struct WorkloadOptions {
     #[uniffi(default)]
     pub start_timeout: Option<Duration>,
     /// Additional origins of web pages that may call the proxy.
+    ///
+    /// If the proxy listens on a loopback address, it also accepts pages from loopback origins, such as
+    /// `http://localhost:3000`. It rejects pages from all other origins.
     #[uniffi(default)]
     pub allowed_origins: Vec<String>,
     /// Additional hostnames that clients may use to reach the proxy.
     ///
     /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
-    /// rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
-    /// authentication is configured and the proxy listens on an address that is not loopback, it accepts
-    /// any name, unless the permission profile restricts names with `network.inbound.allow_host`.
+    /// rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
+    /// names listed there and here. Otherwise, loopback names and the hosts of `--host` and
+    /// `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
+    /// address that is not loopback accepts any name.
     #[uniffi(default)]
     pub allowed_hosts: Vec<String>,
     /// Registry that server names are looked up in: `embedded`, a file, or a URL.
@@ -359,12 +367,14 @@ pub struct WorkloadOptions {
     /// OAuth scopes that a token must have.
     #[uniffi(default)]
     pub oidc_required_scopes: Vec<String>,
-    /// Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+    /// Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure).
+    ///
+    /// Loopback URLs need no HTTPS, even without this option.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub oidc_insecure_allow_http: Option<bool>,
-    /// Allow JWKS and OIDC endpoints on private IP addresses.
+    /// Allow JWKS, OIDC and token exchange endpoints on private IP addresses.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -506,7 +516,7 @@ pub struct WorkloadOptions {
     pub otel_headers: Vec<Header>,
     /// Service name in traces and metrics.
     ///
-    /// Default: `mcpm-<name>`.
+    /// Default: `OTEL_SERVICE_NAME` of the environment, otherwise `mcpm-<name>`.
     #[uniffi(default)]
     pub otel_service_name: Option<String>,
     /// Additional resource attributes in traces and metrics.
@@ -624,14 +634,18 @@ pub struct ProxyOptions {
     #[uniffi(default)]
     pub enable_audit: Option<bool>,
     /// Additional origins of web pages that may call the proxy.
+    ///
+    /// If the proxy listens on a loopback address, it also accepts pages from loopback origins, such as
+    /// `http://localhost:3000`. It rejects pages from all other origins.
     #[uniffi(default)]
     pub allowed_origins: Vec<String>,
     /// Additional hostnames that clients may use to reach the proxy.
     ///
     /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
-    /// rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
-    /// authentication is configured and the proxy listens on an address that is not loopback, it accepts
-    /// any name, unless the permission profile restricts names with `network.inbound.allow_host`.
+    /// rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
+    /// names listed there and here. Otherwise, loopback names and the hosts of `--host` and
+    /// `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
+    /// address that is not loopback accepts any name.
     #[uniffi(default)]
     pub allowed_hosts: Vec<String>,
     /// OIDC issuer URL.
@@ -676,12 +690,14 @@ pub struct ProxyOptions {
     /// OAuth scopes that a token must have.
     #[uniffi(default)]
     pub oidc_required_scopes: Vec<String>,
-    /// Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+    /// Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure).
+    ///
+    /// Loopback URLs need no HTTPS, even without this option.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub oidc_insecure_allow_http: Option<bool>,
-    /// Allow JWKS and OIDC endpoints on private IP addresses.
+    /// Allow JWKS, OIDC and token exchange endpoints on private IP addresses.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -823,7 +839,7 @@ pub struct ProxyOptions {
     pub otel_headers: Vec<Header>,
     /// Service name in traces and metrics.
     ///
-    /// Default: `mcpm-<name>`.
+    /// Default: `OTEL_SERVICE_NAME` of the environment, otherwise `mcpm-<name>`.
     #[uniffi(default)]
     pub otel_service_name: Option<String>,
     /// Additional resource attributes in traces and metrics.

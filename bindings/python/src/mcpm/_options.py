@@ -144,9 +144,9 @@ if TYPE_CHECKING:
         oidc_required_scopes: Iterable[str]
         """OAuth scopes that a token must have."""
         oidc_insecure_allow_http: bool
-        """Allow OIDC issuers without HTTPS, for local development and testing (insecure)."""
+        """Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure)."""
         jwks_allow_private_ip: bool
-        """Allow JWKS and OIDC endpoints on private IP addresses."""
+        """Allow JWKS, OIDC and token exchange endpoints on private IP addresses."""
         jwks_auth_token_file: str | os.PathLike[str]
         """File with a bearer token that authenticates JWKS and OIDC requests."""
         remote_auth: bool
@@ -272,9 +272,9 @@ if TYPE_CHECKING:
         oidc_required_scopes: Iterable[str]
         """OAuth scopes that a token must have."""
         oidc_insecure_allow_http: bool
-        """Allow OIDC issuers without HTTPS, for local development and testing (insecure)."""
+        """Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure)."""
         jwks_allow_private_ip: bool
-        """Allow JWKS and OIDC endpoints on private IP addresses."""
+        """Allow JWKS, OIDC and token exchange endpoints on private IP addresses."""
         jwks_auth_token_file: str | os.PathLike[str]
         """File with a bearer token that authenticates JWKS and OIDC requests."""
         remote_auth: bool

@@ -3314,15 +3314,19 @@ public struct ProxyOptions: Equatable, Hashable {
     public var enableAudit: Bool?
     /**
      * Additional origins of web pages that may call the proxy.
+     *
+     * If the proxy listens on a loopback address, it also accepts pages from loopback origins, such as
+     * `http://localhost:3000`. It rejects pages from all other origins.
      */
     public var allowedOrigins: [String]
     /**
      * Additional hostnames that clients may use to reach the proxy.
      *
      * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
-     * rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
-     * authentication is configured and the proxy listens on an address that is not loopback, it accepts
-     * any name, unless the permission profile restricts names with `network.inbound.allow_host`.
+     * rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
+     * names listed there and here. Otherwise, loopback names and the hosts of `--host` and
+     * `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
+     * address that is not loopback accepts any name.
      */
     public var allowedHosts: [String]
     /**
@@ -3376,13 +3380,15 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var oidcRequiredScopes: [String]
     /**
-     * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+     * Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure).
+     *
+     * Loopback URLs need no HTTPS, even without this option.
      *
      * Default: `false`.
      */
     public var oidcInsecureAllowHttp: Bool?
     /**
-     * Allow JWKS and OIDC endpoints on private IP addresses.
+     * Allow JWKS, OIDC and token exchange endpoints on private IP addresses.
      *
      * Default: `false`.
      */
@@ -3555,7 +3561,7 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Service name in traces and metrics.
      *
-     * Default: `mcpm-<name>`.
+     * Default: `OTEL_SERVICE_NAME` of the environment, otherwise `mcpm-<name>`.
      */
     public var otelServiceName: String?
     /**
@@ -3682,14 +3688,18 @@ public struct ProxyOptions: Equatable, Hashable {
          */enableAudit: Bool? = nil, 
         /**
          * Additional origins of web pages that may call the proxy.
+         *
+         * If the proxy listens on a loopback address, it also accepts pages from loopback origins, such as
+         * `http://localhost:3000`. It rejects pages from all other origins.
          */allowedOrigins: [String] = [], 
         /**
          * Additional hostnames that clients may use to reach the proxy.
          *
          * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
-         * rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
-         * authentication is configured and the proxy listens on an address that is not loopback, it accepts
-         * any name, unless the permission profile restricts names with `network.inbound.allow_host`.
+         * rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
+         * names listed there and here. Otherwise, loopback names and the hosts of `--host` and
+         * `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
+         * address that is not loopback accepts any name.
          */allowedHosts: [String] = [], 
         /**
          * OIDC issuer URL.
@@ -3734,12 +3744,14 @@ public struct ProxyOptions: Equatable, Hashable {
          * OAuth scopes that a token must have.
          */oidcRequiredScopes: [String] = [], 
         /**
-         * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+         * Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure).
+         *
+         * Loopback URLs need no HTTPS, even without this option.
          *
          * Default: `false`.
          */oidcInsecureAllowHttp: Bool? = nil, 
         /**
-         * Allow JWKS and OIDC endpoints on private IP addresses.
+         * Allow JWKS, OIDC and token exchange endpoints on private IP addresses.
          *
          * Default: `false`.
          */jwksAllowPrivateIp: Bool? = nil, 
@@ -3881,7 +3893,7 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Service name in traces and metrics.
          *
-         * Default: `mcpm-<name>`.
+         * Default: `OTEL_SERVICE_NAME` of the environment, otherwise `mcpm-<name>`.
          */otelServiceName: String? = nil, 
         /**
          * Additional resource attributes in traces and metrics.
@@ -4803,7 +4815,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Port the container exposes, for the transports `sse` and `streamable-http`.
      *
-     * Default: the port the image exposes.
+     * Default: the port the image exposes, otherwise 8080.
      */
     public var targetPort: UInt16?
     /**
@@ -4816,6 +4828,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Network mode of the container: `host`, `bridge`, or a network by name.
      *
+     * Without this option, the `network.mode` of the permission profile is used, if the profile has one.
+     *
      * Default: `bridge`.
      */
     public var network: String?
@@ -4823,7 +4837,8 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Isolate the container network from the host.
      *
      * Each connection of the server passes through mcpm, which rejects all that the permission profile
-     * does not allow.
+     * does not allow. Even without this option, mcpm isolates the container if the permission profile
+     * allows no connections, or is a file that restricts them.
      *
      * Default: `false`.
      */
@@ -4840,7 +4855,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Environment variable for the server.
      *
-     * On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment.
+     * On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment,
+     * where it must be set.
      */
     public var env: [EnvVar]
     /**
@@ -5081,15 +5097,19 @@ public struct WorkloadOptions: Equatable, Hashable {
     public var startTimeout: TimeInterval?
     /**
      * Additional origins of web pages that may call the proxy.
+     *
+     * If the proxy listens on a loopback address, it also accepts pages from loopback origins, such as
+     * `http://localhost:3000`. It rejects pages from all other origins.
      */
     public var allowedOrigins: [String]
     /**
      * Additional hostnames that clients may use to reach the proxy.
      *
      * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
-     * rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
-     * authentication is configured and the proxy listens on an address that is not loopback, it accepts
-     * any name, unless the permission profile restricts names with `network.inbound.allow_host`.
+     * rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
+     * names listed there and here. Otherwise, loopback names and the hosts of `--host` and
+     * `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
+     * address that is not loopback accepts any name.
      */
     public var allowedHosts: [String]
     /**
@@ -5151,13 +5171,15 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var oidcRequiredScopes: [String]
     /**
-     * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+     * Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure).
+     *
+     * Loopback URLs need no HTTPS, even without this option.
      *
      * Default: `false`.
      */
     public var oidcInsecureAllowHttp: Bool?
     /**
-     * Allow JWKS and OIDC endpoints on private IP addresses.
+     * Allow JWKS, OIDC and token exchange endpoints on private IP addresses.
      *
      * Default: `false`.
      */
@@ -5330,7 +5352,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Service name in traces and metrics.
      *
-     * Default: `mcpm-<name>`.
+     * Default: `OTEL_SERVICE_NAME` of the environment, otherwise `mcpm-<name>`.
      */
     public var otelServiceName: String?
     /**
@@ -5452,7 +5474,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Port the container exposes, for the transports `sse` and `streamable-http`.
          *
-         * Default: the port the image exposes.
+         * Default: the port the image exposes, otherwise 8080.
          */targetPort: UInt16? = nil, 
         /**
          * Publish a container port on the host.
@@ -5463,13 +5485,16 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Network mode of the container: `host`, `bridge`, or a network by name.
          *
+         * Without this option, the `network.mode` of the permission profile is used, if the profile has one.
+         *
          * Default: `bridge`.
          */network: String? = nil, 
         /**
          * Isolate the container network from the host.
          *
          * Each connection of the server passes through mcpm, which rejects all that the permission profile
-         * does not allow.
+         * does not allow. Even without this option, mcpm isolates the container if the permission profile
+         * allows no connections, or is a file that restricts them.
          *
          * Default: `false`.
          */isolateNetwork: Bool? = nil, 
@@ -5484,7 +5509,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Environment variable for the server.
          *
-         * On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment.
+         * On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment,
+         * where it must be set.
          */env: [EnvVar] = [], 
         /**
          * Load environment variables from a file.
@@ -5689,14 +5715,18 @@ public struct WorkloadOptions: Equatable, Hashable {
          */startTimeout: TimeInterval? = nil, 
         /**
          * Additional origins of web pages that may call the proxy.
+         *
+         * If the proxy listens on a loopback address, it also accepts pages from loopback origins, such as
+         * `http://localhost:3000`. It rejects pages from all other origins.
          */allowedOrigins: [String] = [], 
         /**
          * Additional hostnames that clients may use to reach the proxy.
          *
          * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
-         * rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
-         * authentication is configured and the proxy listens on an address that is not loopback, it accepts
-         * any name, unless the permission profile restricts names with `network.inbound.allow_host`.
+         * rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
+         * names listed there and here. Otherwise, loopback names and the hosts of `--host` and
+         * `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
+         * address that is not loopback accepts any name.
          */allowedHosts: [String] = [], 
         /**
          * Registry that server names are looked up in: `embedded`, a file, or a URL.
@@ -5748,12 +5778,14 @@ public struct WorkloadOptions: Equatable, Hashable {
          * OAuth scopes that a token must have.
          */oidcRequiredScopes: [String] = [], 
         /**
-         * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+         * Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure).
+         *
+         * Loopback URLs need no HTTPS, even without this option.
          *
          * Default: `false`.
          */oidcInsecureAllowHttp: Bool? = nil, 
         /**
-         * Allow JWKS and OIDC endpoints on private IP addresses.
+         * Allow JWKS, OIDC and token exchange endpoints on private IP addresses.
          *
          * Default: `false`.
          */jwksAllowPrivateIp: Bool? = nil, 
@@ -5895,7 +5927,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Service name in traces and metrics.
          *
-         * Default: `mcpm-<name>`.
+         * Default: `OTEL_SERVICE_NAME` of the environment, otherwise `mcpm-<name>`.
          */otelServiceName: String? = nil, 
         /**
          * Additional resource attributes in traces and metrics.
