@@ -24,7 +24,7 @@ fn an_audit_configuration_that_is_wrong_is_refused_before_anything_starts() {
     home.write("nothing.yaml", "eventTypes: [mcp_ping]\nexcludeEventTypes: [mcp_ping]\n");
     let proxy = ["proxy", "p", "--target-uri", "http://127.0.0.1:1/mcp"];
     for (code, config, more, says) in [
-        (4, "missing.json", None, "cannot read audit configuration `missing.json`"),
+        (4, "missing.json", None, "cannot read the audit configuration `missing.json`"),
         (
             2,
             "unknown.json",
