@@ -1,7 +1,7 @@
-//! Runs programs in other languages that use mcpm through the packages in `bindings`.
+//! Tests the packages in `bindings` with programs in C, Python and Swift, and compares the APIs of all languages.
 //!
-//! The programs are in `bindings/`. They need an engine, and the image and the executable of the everything-server,
-//! which `tests/run` installs.
+//! The programs are in `tests/bindings`, and the examples in `bindings`. They need an engine, and the image and the
+//! executable of the everything-server, which `tests/run` installs.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::{

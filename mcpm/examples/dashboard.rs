@@ -2,8 +2,8 @@
 //!
 //!     cargo run --example dashboard -- SERVER...
 //!
-//! An input line `NAME TOOL [JSON]` calls a tool of the server NAME, with its arguments in JSON. The end of the input or
-//! Ctrl-C stops the servers. On a terminal, the state is drawn anew on each change; otherwise each change is a line.
+//! The input line `NAME TOOL [JSON]` calls a tool of the server NAME, with its arguments in JSON. The end of the input
+//! or Ctrl-C stops the servers. On a terminal, the state is drawn anew on each change; otherwise each change is a line.
 
 use std::{
     error::Error,

@@ -1,5 +1,5 @@
-//! Tests `mcpm explain` with a denial of each layer, and checks that the same request passes after the change that the
-//! explanation names.
+//! Tests `mcpm explain` with denials by the origin check, the tool filter and policies, and checks that the same
+//! request passes after the change that the explanation names.
 //!
 //! `tests/identity` tests the same for authenticated callers.
 

@@ -2,9 +2,9 @@
 //!
 //! Other tests of such problems: a server that never responds (C1, in `failures`), a missing certificate authority
 //! (C4, `a_certificate_of_an_unknown_authority_is_answered_with_the_option_for_it`), completion of names (C7, in
-//! `pages`), a reboot (C8, in `service`), explanations (C9, in `explain`), a body that is too large (C10,
-//! `a_body_beyond_the_limit_is_413_however_it_says_its_size`), an engine that is killed (C11, in `recovery`), and
-//! additional packages (C19, in `usage` and `container`).
+//! `pages`), a reboot (C8, in `service` and `each_runtime/lifecycle`), explanations (C9, in `explain`), a body that is
+//! too large (C10, `a_body_beyond_the_limit_is_413_however_it_says_its_size`), an engine that is killed (C11, in
+//! `recovery`), and additional packages (C19, in `usage` and `tests/container`).
 
 use super::support::{Home, Program, PseudoTerminal, docker};
 

@@ -1,5 +1,5 @@
-//! Checks the guides and the README: the program accepts their commands and files, their links lead somewhere, and their
-//! code is part of tested programs.
+//! Checks the guides and the README: the program accepts their commands and files, their links lead somewhere, and
+//! their code is part of tested programs.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! Tests permission profiles and isolation on the command line: which options are rejected, what a plan shows, and which
-//! files a recorded profile overwrites.
+//! Tests permission profiles and isolation on the command line: which options are rejected, what a plan shows, and
+//! which files a recorded profile overwrites.
 
 use super::support::Home;
 

@@ -1,4 +1,4 @@
-//! Checks that every published client lists the tools of a stdio server and calls a tool, in each era that the client
+//! Checks that published clients list the tools of a stdio server and call a tool, in each era that the client
 //! supports, and can use a server that supports only the older era.
 
 use std::path::PathBuf;

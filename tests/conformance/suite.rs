@@ -1,4 +1,5 @@
-//! Checks that the conformance suite gets the same results with and without the proxy.
+//! Checks that the conformance suite gets the same results with and without mcpm. In front of a server that cannot
+//! resume streams, it runs one more check, because mcpm can resume them.
 
 use std::{collections::BTreeMap, process::Stdio};
 

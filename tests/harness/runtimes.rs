@@ -1,4 +1,5 @@
-//! Defines the runtimes that tests of containers run on, and lists those tests.
+//! Defines the runtimes that tests of containers run on, and the macro [`on_each_runtime`](crate::on_each_runtime) that
+//! declares lists of such tests.
 
 use std::{
     env,

@@ -1,5 +1,5 @@
 //! Does what a new user does on a bare Debian without a container engine: installs mcpm, runs a server for a client,
-//! and lets the client call a tool. Follows the guides, once with the package, and once with a build from source by the
+//! and lets the client call a tool. Does so once with the Debian package, and once with a build from source by the
 //! first commands in the README.
 
 use std::{

@@ -1,4 +1,5 @@
-//! Checks that invalid or oversized messages are rejected with the correct status.
+//! Checks that invalid or oversized messages are rejected with the correct status. Also tests `/health`, and the format
+//! of responses.
 
 use mcpm_tests::harness::{
     http::{Http, Request},

@@ -1,4 +1,4 @@
-//! Checks that requests from pages of other origins are rejected, for every path and method.
+//! Checks that requests from pages of other origins or with other host names are rejected, for every path and method.
 
 use mcpm::proxy::{Proxy, ProxySpec, StdioProxy};
 use mcpm_tests::harness::{http::Http, mcp::Session, upstream::Upstream, with_timeout};

@@ -1,5 +1,5 @@
-//! Tests tool filters and policies in front of a stdio server, and compares messages byte by byte: over the deprecated
-//! transport, in resumed streams, and in both eras.
+//! Tests tool filters and policies: over the deprecated transport, in both eras, with other spellings of a URI, and for
+//! paths of an HTTP server other than its endpoint.
 
 use mcpm::{
     options::ProxyMode,

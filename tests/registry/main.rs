@@ -1,4 +1,5 @@
-//! Tests registry documents of both layouts, from a file and over HTTP, through the public API of the library.
+//! Tests registry documents of both layouts, from a file and over HTTP, and the MCP registry API, through the public
+//! API of the library.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod documents;

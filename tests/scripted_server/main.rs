@@ -3,9 +3,13 @@
 //!     scripted-server [--control ADDRESS] [FLAGS...]
 //!
 //! The server connects to ADDRESS, where the test listens (`mcpm_tests::harness::scripted_server`), and reports each
-//! line that it receives as `< LINE`, so tests wait for events instead of sleeping. The test sends `open GATE`, `say
-//! LINE`, `mark TEXT`, which the server reports back, or `exit CODE`, which ends the server without output. Messages
-//! are read as raw JSON, so the server echoes exactly the text that it received.
+//! line that it receives as `< LINE`, so tests wait for events instead of sleeping. Messages are read as raw JSON, so
+//! the server echoes exactly the text that it received. The test sends these commands:
+//!
+//! - `open GATE`: writes the lines that wait for the gate, and no longer holds back others
+//! - `say LINE`: writes the line to standard output
+//! - `mark TEXT`: reports `! TEXT` to the test
+//! - `exit CODE`: ends the server without output
 
 mod tools;
 

@@ -1,12 +1,12 @@
-//! Tests of workloads on an engine, and on the built-in runtime as root and as an ordinary user.
+//! Tests workloads on an engine, and on the built-in runtime as root and as an ordinary user.
 //!
-//! Tests of containers that are in none of the lists run on one runtime, or on two, for these reasons:
+//! Tests of containers that are in no list of `on_each_runtime` run on one or two runtimes, for these reasons:
 //!
-//! - `tests/cli/{container, recovery, secret_delivery, ..}`: they examine the container with the engine, or compare its
-//!   messages. The rules that they test are also in this list.
+//! - `tests/cli/{container, recovery, secret_delivery, ..}`: they examine the container with the engine, or compare the
+//!   engine's messages. Tests in the list below check the same rules.
 //! - `tests/container/isolation`: their servers need images with an interpreter, which take seconds to load, so they
-//!   run with an engine, and with the built-in runtime as root (`builtin_runtime.rs`). Those about an engine at another
-//!   address, containers that its API shows, and containers that outlive their supervisor, run with an engine only.
+//!   run with an engine, and with the built-in runtime as root (`builtin_runtime.rs`). Tests of an engine at another
+//!   address, of containers in its API, and of containers that outlive their supervisor run with an engine only.
 //! - `tests/cli/builtin.rs`: packages without their base image, and the choice without an engine, do not exist with an
 //!   engine.
 

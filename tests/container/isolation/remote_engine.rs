@@ -1,4 +1,4 @@
-//! Runs the tests of isolation with an engine that is reached over TCP. mcpm cannot share a socket with such an engine,
+//! Runs tests of isolation with an engine that is reached over TCP. mcpm cannot share a socket with such an engine,
 //! so all connections go over streams of the engine's API.
 
 use std::{

@@ -1,4 +1,4 @@
-//! Tests other properties of isolated servers: incoming connections, variables, limits, and learned profiles.
+//! Tests isolated servers: incoming connections, variables, limits, and recorded profiles.
 
 use std::{net::TcpListener, time::Duration};
 

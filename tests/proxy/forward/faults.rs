@@ -1,5 +1,5 @@
-//! Checks that a faulty server affects only its own requests: each request gets a response, and no request is sent
-//! twice.
+//! Checks that each request to a faulty server gets a response, which may break off, and that the proxy sends a request
+//! again only if it is idempotent and has no body.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Checks that a proxy in front of an HTTP server forwards everything unchanged.
+//! Tests a proxy in front of an HTTP server: which parts of requests, responses and streams pass unchanged, and what
+//! happens to lost sessions and connections.
 
 mod faults;
 mod requests;

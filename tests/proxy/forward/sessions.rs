@@ -1,5 +1,5 @@
 //! Checks that the proxy opens a session again which the server has lost, and that the client's session id stays the
-//! same. A session ends only if it cannot be opened again.
+//! same. Such a session ends only if it cannot be opened again; a session that the client has deleted stays deleted.
 
 use std::{
     collections::BTreeSet,

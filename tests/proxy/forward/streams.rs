@@ -1,4 +1,4 @@
-//! Checks that event streams are forwarded without delay.
+//! Checks that event streams are forwarded without delay, and end when their client leaves.
 
 use mcpm_tests::harness::mcp::request;
 use serde_json::json;
