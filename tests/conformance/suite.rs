@@ -1,5 +1,5 @@
-//! Checks that the conformance suite gets the same results with and without mcpm. In front of a server that cannot
-//! resume streams, it runs one more check, because mcpm can resume them.
+//! Checks that the conformance suite gets the same results with and without mcpm. For 2025-11-25, the suite runs one
+//! more check through a bridge, which can resume streams, than directly against a server that cannot.
 
 use std::{collections::BTreeMap, process::Stdio};
 

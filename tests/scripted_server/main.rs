@@ -6,7 +6,7 @@
 //! line that it receives as `< LINE`, so tests wait for events instead of sleeping. Messages are read as raw JSON, so
 //! the server echoes exactly the text that it received. The test sends these commands:
 //!
-//! - `open GATE`: writes the lines that wait for the gate, and no longer holds back others
+//! - `open GATE`: writes the lines that wait for the gate; later lines no longer wait
 //! - `say LINE`: writes the line to standard output
 //! - `mark TEXT`: reports `! TEXT` to the test
 //! - `exit CODE`: ends the server without output
