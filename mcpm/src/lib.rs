@@ -5,8 +5,9 @@
 //!
 //! # First steps
 //!
-//! [`Workload::builder`] takes the name of a server in the registry, an image, a `uvx://`, `npx://` or `go://` package,
-//! or a URL. Each option of `mcpm run` is a method of the builder; [`WorkloadBuilder::set`] sets an option by name.
+//! [`Workload::builder`] takes the name of a server in the registry, an image, a package (`uvx://`, `npx://`, `go://`
+//! or `mcpb://`), a local path, or a URL. Each option of `mcpm run` is a method of the builder;
+//! [`WorkloadBuilder::set`] sets an option by name.
 //!
 //! ```no_run
 //! use std::time::Duration;

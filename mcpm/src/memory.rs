@@ -7,7 +7,7 @@
 //! greedy clients get equal shares, and there is always room for a client that needs little.
 //!
 //! Queues and streams may exceed the budget by a small reserve that is shared in the same way, so that a small
-//! message is never rejected because of others. Bodies may not exceed the budget.
+//! message is rarely rejected because of others. Bodies may not exceed the budget.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Escapes texts of users and servers for messages.
+//! Escapes control and invisible characters in text from users and servers, which messages quote.
 
 /// Quotes and backslashes, which are shown as they are.
 const SHOWN: [char; 3] = ['\'', '"', '\\'];

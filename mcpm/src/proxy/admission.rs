@@ -1,5 +1,5 @@
-//! Accepts client connections: limits their number in total and per peer, and backs off when the system is out of
-//! resources.
+//! Accepts client connections: limits their number in total and, for peers on other machines, per peer, and backs off
+//! when the system is out of resources.
 
 use std::{
     collections::HashMap,

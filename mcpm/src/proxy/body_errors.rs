@@ -1,4 +1,5 @@
-//! Creates the responses to requests whose bodies are too large, too slow or incomplete.
+//! Creates the responses to requests whose bodies are too large, sent too slowly or incomplete, or find no room in the
+//! memory budget.
 
 use std::error::Error;
 

@@ -1,8 +1,8 @@
 //! Describes why a layer denied a request.
 //!
-//! The layer that denies a request creates a [`Denial`]. [`respond::deny`](super::respond::deny) adds the denial to the
-//! extensions of the response, and two ids to the JSON-RPC error: `data.reason` is the id of the reason, and
-//! `data.refusal` the id of the denial. A denial never contains a known secret.
+//! The layer or endpoint that denies a request creates a [`Denial`]. [`respond::deny`](super::respond::deny) adds the
+//! denial to the extensions of the response, and two ids to the JSON-RPC error: `data.reason` is the id of the reason,
+//! and `data.refusal` the id of the denial. Known secrets are redacted when a denial is recorded.
 
 use crate::{
     explain::{DenialId, DenialLog, DenialRecord, Reason},

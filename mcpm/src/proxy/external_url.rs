@@ -1,7 +1,7 @@
 //! Determines the URL of the proxy as clients see it behind a reverse proxy, from options and `X-Forwarded-*` headers.
 //!
-//! The URL is used only in texts for clients. Authorization never depends on these headers, because some reverse
-//! proxies forward those that their clients send, so that a client could choose the URL.
+//! Responses to clients and telemetry contain the URL. Authorization never depends on these headers, because some
+//! reverse proxies forward those that their clients send, so that a client could choose the URL.
 
 use http::{HeaderMap, uri::Authority};
 

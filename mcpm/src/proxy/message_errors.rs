@@ -1,4 +1,5 @@
-//! Creates error responses to messages, in the form that the client understands.
+//! Creates the responses to denied messages, with the HTTP status that the client's era and transport expect. In a
+//! batch, each request gets an error.
 
 use http::{HeaderMap, StatusCode, header};
 

@@ -2,8 +2,8 @@
 //!
 //! A process accepts only one handshake, but each client sends one. The capabilities in the handshake determine which
 //! requests the server may send to the client. So normally only clients with the same protocol version and capabilities
-//! share a process: the handshake of the first client is sent to the server unchanged, and later clients get the same
-//! response. After a restart of the process, the handshake is replayed.
+//! share a process: the handshake of the first client is sent to the server with another id and progress token, and
+//! later clients get the same result. After a restart of the process, the handshake is replayed.
 
 use std::sync::Arc;
 

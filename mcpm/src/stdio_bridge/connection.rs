@@ -1,4 +1,4 @@
-//! Connects a program to the servers behind its own proxies, without a port.
+//! Connects a program to the server behind one of its own proxies or stdio bridges, without a port.
 
 use std::{
     io,

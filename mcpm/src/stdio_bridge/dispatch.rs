@@ -1,8 +1,9 @@
-//! Reads the messages of the client, and sends each to the server in a task of its own.
+//! Reads the messages of the client, and sends them to the server.
 //!
 //! The client writes all messages to one pipe and relies on their order. Notifications and `initialize` are therefore
-//! sent to the server one at a time, and any other request is sent after the notifications before it, without waiting
-//! for other requests. Responses to the server's requests do not wait either. Meanwhile, reading continues.
+//! sent to the server one at a time. Any other request is sent in a task of its own, after all notifications and
+//! `initialize` requests before it, without waiting for other requests. Responses to the server's requests do not wait.
+//! Meanwhile, reading continues.
 
 use std::{io, sync::Arc, time::Duration};
 

@@ -1,7 +1,8 @@
 //! Stores logins and client registrations in the secret store.
 //!
-//! A login is stored under the name of its server, together with its issuer and client, so that it is never used with
-//! another issuer. A client registration is stored under the name of its issuer.
+//! The name of a stored login depends on the URL of its server, and on the options for the issuer, the client, the
+//! resource and the scopes, so that a login is only used with the same options. The name of a stored client
+//! registration depends on its issuer.
 
 use std::{
     fs::{File, TryLockError},

@@ -1,4 +1,4 @@
-//! Converts a server's messages to a JSON response or an SSE stream.
+//! Converts a server's messages to an SSE stream, and the failure of a stream to an error response.
 
 use std::{
     pin::Pin,

@@ -1,8 +1,8 @@
 //! Denies requests that no policy permits, and removes items that the caller may not use from lists.
 //!
 //! [`policy::cedar`](crate::policy::cedar) decides; this layer reads from each message which tools, prompts and
-//! resources it uses. A message with an unknown method is denied. Policies use the server's own names of tools, not the
-//! names that clients see.
+//! resources it uses. A message with an unknown method is denied, unless it is a notification (`notifications/*`).
+//! Policies use the server's own names of tools, not the names that clients see.
 
 use std::{
     borrow::Cow,

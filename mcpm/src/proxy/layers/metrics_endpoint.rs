@@ -1,6 +1,7 @@
 //! Responds to `GET /metrics` in Prometheus' text format.
 //!
-//! The layer runs after authentication, because the names of tools and the rates of calls are not public.
+//! On the proxy's port, the layer runs after authentication, because the names of tools and the rates of calls are not
+//! public. The separate port for metrics listens on loopback only, and needs no authentication.
 
 use std::sync::Arc;
 

@@ -2,7 +2,8 @@
 //!
 //! The layer is in the stack only if another layer needs messages. It buffers the body of a request, up to the body
 //! limit, and stores the parsed messages in the extensions of the request. In [`strict`](Parse::new) mode, which is for
-//! layers whose decisions depend on messages, it denies a request whose body another parser could read differently.
+//! layers whose decisions depend on messages, it denies a request whose body cannot be parsed, could be read
+//! differently by another parser, or contradicts the headers.
 
 use std::sync::Arc;
 

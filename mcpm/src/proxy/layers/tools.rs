@@ -1,8 +1,8 @@
 //! Filters and renames tools in lists and calls, in both eras.
 //!
-//! [`policy::tools`](crate::policy::tools) decides; this layer parses and rewrites messages. All messages that
-//! name tools are covered: calls, with or without an id, alone or in a batch, and lists, on whatever stream the
-//! response is sent.
+//! [`policy::tools`](crate::policy::tools) decides; this layer rewrites or denies messages. It covers all messages
+//! that name tools: calls, with or without an id, alone or in a batch, and lists, on whatever stream the response is
+//! sent.
 
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,7 @@
-//! Determines the kind of content of a response from `Content-Type` or, without one, from its first bytes.
+//! Determines the kind of content of a response from `Content-Type`. In strict mode, the first bytes decide if the
+//! header is missing or declares neither JSON nor an event stream.
 //!
-//! Clients interpret that header in different ways: some search for a word anywhere in its value, and if the header
+//! Clients interpret the header in different ways: some search for a word anywhere in its value, and if the header
 //! occurs twice, some use the first value and some the last. A header that clients could interpret differently is
 //! [`Ambiguous`](ContentKind::Ambiguous).
 

@@ -1,4 +1,4 @@
-//! Removes or escapes line terminators that only some parsers of event streams recognize.
+//! Escapes line terminators that only some parsers of event streams recognize, or removes the lines that contain them.
 //!
 //! A line of an event stream ends with a carriage return, a line feed or both (WHATWG HTML, "Server-sent events"). Some
 //! parsers also split at every line terminator of Unicode: they would read a part of a comment or of a string as a line

@@ -1,10 +1,10 @@
 //! The messages of a request and of its response, for layers that inspect them.
 //!
 //! A layer that inspects what a server sends adds a [`Hook`] to the [`Hooks`] of the request. The layer
-//! [`parse`](super::layers::parse) parses bodies once for all hooks, and only if there are hooks: each complete message
-//! of a response passes through the hooks, beginning with the hook of the innermost layer. Everything that no hook
-//! changes stays as the server wrote it: fields, the order of keys, number formats, and the ids and comments of event
-//! streams.
+//! [`parse`](super::layers::parse) parses the response once for all hooks, and only if there are hooks: each complete
+//! message of the response passes through the hooks, beginning with the hook of the innermost layer. Everything that no
+//! hook changes stays as the server wrote it: fields, the order of keys, number formats, and the ids and comments of
+//! event streams. In strict mode, content that the hooks cannot inspect is not forwarded.
 
 mod ambiguity;
 mod content;

@@ -1,7 +1,8 @@
 //! Filters an event stream through the hooks (WHATWG HTML, "Server-sent events").
 //!
-//! Only the current event is buffered. If its message changes, its `data` lines are rewritten; all other lines,
-//! comments and line ends stay unchanged.
+//! Only the current event is buffered. If a hook changes its message, the `data` lines are rewritten, and all other
+//! lines stay unchanged. If a hook drops its message, the `data` lines are removed, and other fields are only forwarded
+//! if one of them is `id` or `retry`. In strict mode, lines with unusual line terminators are removed or escaped.
 
 use std::{
     pin::Pin,

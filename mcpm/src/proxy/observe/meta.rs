@@ -1,7 +1,7 @@
-//! Writes the trace context into `_meta` (SEP-414), for stdio servers, which get no headers.
+//! Writes the trace context into `_meta` of a request (SEP-414), for stdio servers, which get no headers.
 //!
-//! The context is inserted into `params` if that is an object, and replaces an existing `traceparent` and `tracestate`
-//! if they are strings. All other bytes stay the same.
+//! The context is inserted if `params` is an object, and replaces an existing `traceparent` and `tracestate` if they
+//! are strings. All other bytes stay the same. Batches and notifications are not changed.
 
 use bytes::Bytes;
 use http::{HeaderValue, header};
