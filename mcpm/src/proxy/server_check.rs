@@ -1,9 +1,9 @@
 //! Checks with a short MCP exchange that a server speaks MCP over the expected transport.
 //!
 //! Over streamable HTTP, the check sends `server/discover` and, if that is rejected or gets no response, `initialize`,
-//! whose session is closed again. Over the deprecated SSE transport, the check reads the `endpoint` event. A server
-//! that requires a login passes, and so does one that responds with a JSON-RPC error. All responses are limited in size
-//! and time.
+//! whose session is closed again. A server may also respond to `initialize` with a JSON-RPC error, which shows that it
+//! speaks MCP. Over the deprecated SSE transport, the check reads the `endpoint` event. Over both, a server that
+//! requires a login passes. All responses are limited in size and time.
 
 use std::{error::Error as StdError, io, time::Duration};
 
