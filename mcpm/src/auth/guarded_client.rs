@@ -25,8 +25,7 @@ use crate::{
     http_client::{AddressFilter, HttpClient, is_loopback_url, request_for_url},
     isolation,
     options::Secret,
-    printable::Printable as _,
-    redact::url::redact_url,
+    redact::url::{redact_url, redact_url_text},
     transport::tls::TrustStore,
 };
 
@@ -164,9 +163,8 @@ impl ClientGuard {
     /// `InvalidOption` if the text is not such a URL.
     pub(crate) fn parse_url(&self, text: &str) -> Result<Url> {
         let invalid = |why: &str| {
-            // Userinfo, which may be a password, is not repeated in the error.
-            let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest).printable();
-            let error = Error::new(ErrorKind::InvalidOption, format!("`{shown}` cannot be used: {why}"));
+            let message = format!("`{}` cannot be used: {why}", redact_url_text(text));
+            let error = Error::new(ErrorKind::InvalidOption, message);
             match self.source {
                 UrlSource::Options => error,
                 UrlSource::RemoteServer => error.reason(Reason::LoginUrlDenied),
@@ -361,9 +359,16 @@ mod tests {
             assert!(strict.parse_url(url).is_err(), "{url}");
             assert!(waived.parse_url(url).is_ok(), "{url}");
         }
-        for url in ["", "a.example", "ftp://a.example", "https://u:p@a.example", "https://a.example/#f"] {
+        for url in [
+            "",
+            "a.example",
+            "ftp://a.example",
+            "https://u:canary@a.example",
+            "https://a.example/?key=canary#f",
+            "https://a.example:99999/?key=canary",
+        ] {
             let error = waived.parse_url(url).expect_err(url).to_string();
-            assert!(!error.contains("u:p"), "{error}");
+            assert!(!error.contains("canary"), "{error}");
         }
     }
 

@@ -15,6 +15,7 @@ use crate::{
     environment::Variables,
     options::{Header, OptionSet as _, OtlpProtocol, ProxyOptions, SharedOptions},
     printable::Printable as _,
+    redact::url::redact_url_text,
 };
 
 /// The configuration of telemetry. It does not contain the values of headers, so that it can be recorded.
@@ -114,14 +115,13 @@ fn speaks_tls(endpoint: &str) -> bool {
 
 /// Parses the URL of the collector.
 fn parse_endpoint(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<String> {
-    // Userinfo, which may be a password, is not repeated in the error.
-    let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
-    let bad = |why: &str| {
-        invalid_option(format!("`{}` is not a valid OTLP endpoint: {why}", shown.printable()))
-            .hint("use `https://HOST[:PORT][/PATH]`")
-    };
     let scheme = if insecure { "http" } else { "https" };
     let full = if text.contains("://") { text.to_owned() } else { format!("{scheme}://{text}") };
+    let shown = redact_url_text(&full);
+    let bad = |why: &str| {
+        invalid_option(format!("`{shown}` is not a valid OTLP endpoint: {why}"))
+            .hint("use `https://HOST[:PORT][/PATH]`")
+    };
     let mut url = Url::parse(&full).map_err(|error| bad(&error.to_string()))?;
     match url.scheme() {
         "https" | "http" if insecure => url.set_scheme("http").map_err(|()| bad("it has no scheme"))?,
