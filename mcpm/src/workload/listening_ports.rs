@@ -28,6 +28,11 @@ pub(super) async fn listening_ports(containers: &Containers, id: &ContainerId) -
     }
     let Ok(Some(info)) = containers.runtime.inspect(&id.0).await else { return Vec::new() };
     let Some(pid) = info.pid else { return Vec::new() };
+    // The pid may be of another namespace, if mcpm itself runs in a container. Only root can always read the link.
+    let network_of = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    if network_of(&pid.to_string()).is_some_and(|of_pid| Some(of_pid) == network_of("self")) {
+        return Vec::new();
+    }
     let mut found: Vec<ListeningPort> = ["tcp", "tcp6"]
         .iter()
         .filter_map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).ok())

@@ -187,9 +187,9 @@ pub(super) fn ports_of_the_machine_are_not_taken_for_those_of_a_server(home: &Ho
     let _listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let name = home.name("silent");
     // Ports are looked at after three seconds.
-    let run = ["run", IMAGE, "--name", &name, "--network", "host", "--start-timeout", "4s"];
+    let run = ["run", IMAGE, "--name", &name, "--network", "host", "--start-timeout", "8s"];
     let outcome = home.run(&[&run[..], &["--", "exec /busybox cat > /dev/null"]].concat());
-    assert!(outcome.stderr.contains("within 4 s"), "{outcome:?}");
+    assert!(outcome.stderr.contains("within 8 s"), "{outcome:?}");
     home.assert_nothing_left();
 }
 

@@ -64,7 +64,8 @@ fn decide(is_root: bool, has_profile: bool, value: impl Fn(&str) -> String) -> R
     Ok(())
 }
 
-/// Whether a server in the network of this machine can connect to the abstract sockets of all other programs.
+/// Whether a server in the network of this machine can connect to the abstract sockets of all other programs. Blocks
+/// for about a millisecond, because it runs the shim.
 pub(crate) fn shares_abstract_sockets() -> bool {
     allows_abstract_sockets(sandbox::landlock_version().ok())
 }

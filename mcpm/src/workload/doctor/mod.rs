@@ -114,17 +114,18 @@ async fn runtimes(environment: &Environment) -> Vec<Finding> {
         Ok(_) => Finding::ok("runtime.builtin", "the built-in runtime can be used"),
         Err(error) => Finding::of_error("runtime.builtin", Severity::Warning, error),
     };
+    let mut findings = vec![engine_finding, own_finding];
     // A user who has an engine does not need these features.
-    let features = if own.is_ok() && engine.is_err() {
-        run_blocking(|| Ok(Vec::from(builtin::features()))).await.unwrap_or_default()
-    } else {
-        Vec::new()
-    };
-    let features = features.into_iter().map(|(id, feature)| match feature {
-        Ok(text) => Finding::ok(id, text),
-        Err(error) => Finding::of_error(id, Severity::Warning, &error),
-    });
-    [engine_finding, own_finding].into_iter().chain(features).collect()
+    if own.is_ok() && engine.is_err() {
+        match run_blocking(|| Ok(builtin::features())).await {
+            Ok(features) => findings.extend(features.into_iter().map(|(id, feature)| match feature {
+                Ok(text) => Finding::ok(id, text),
+                Err(error) => Finding::of_error(id, Severity::Warning, &error),
+            })),
+            Err(error) => findings.push(Finding::of_error("runtime.builtin", Severity::Warning, &error)),
+        }
+    }
+    findings
 }
 
 fn folders(environment: &Environment) -> Vec<Finding> {
