@@ -110,8 +110,8 @@ mod unix {
         AsyncFd::with_interest(stdout, Interest::WRITABLE | Interest::ERROR)
     }
 
-    /// Returns whether standard output is in one of these states now. The states that the executor remembers may be outdated,
-    /// because the output is written without it.
+    /// Returns whether standard output is in one of these states now. The states that the executor remembers may be
+    /// outdated, because the output is written without it.
     fn has(stdout: &AsyncFd<OwnedFd>, states: PollFlags) -> bool {
         let mut polled = [PollFd::new(stdout, states)];
         loop {

@@ -1,9 +1,9 @@
 //! Properties that parsers of untrusted input must have: they return without a panic, and input that they accept keeps
 //! its meaning when it is serialized and parsed again.
 //!
-//! With `--cfg fuzzing`, a fuzzer can call these functions. No test runs cargo-fuzz, which needs a nightly compiler that
-//! the tests do not install. Random tests stand in for it: each test run tries the inputs in `fuzz/samples/`, which once
-//! made a parser fail, and random mutations of them.
+//! With `--cfg fuzzing`, a fuzzer can call these functions. No test runs cargo-fuzz, which needs a nightly compiler
+//! that the tests do not install. Random tests stand in for it: each test run tries the inputs in `fuzz/samples/`,
+//! which once made a parser fail, and random mutations of them.
 
 #![expect(
     clippy::panic,

@@ -1,4 +1,5 @@
-//! Tests the unit of the service that starts workloads with the machine. `each_runtime/lifecycle.rs` tests what it starts.
+//! Tests the unit of the service that starts workloads with the machine. `each_runtime/lifecycle.rs` tests what it
+//! starts.
 
 use super::support::Home;
 

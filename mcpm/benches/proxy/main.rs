@@ -4,8 +4,8 @@
 //! only assertion is that every response is correct. `docs/reference/performance.md` explains the tables.
 //!
 //! - no argument: times, processor time per call and memory, as a Markdown table
-//! - `--soak`: calls by 256 sessions for a minute through the proxy to an HTTP server, then to a stdio server; any error
-//!   ends the run
+//! - `--soak`: calls by 256 sessions for a minute through the proxy to an HTTP server, then to a stdio server; any
+//!   error ends the run
 //! - `--against PROGRAM`: comparison with another build of this benchmark, so that the effect of a code change can be
 //!   distinguished from variations of the machine
 //! - `--stack`: the added cost of authentication, tool filter, Cedar, audit log, telemetry, Prometheus and the login to

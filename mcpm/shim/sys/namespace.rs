@@ -11,8 +11,8 @@ const NEW_PROCESSES: usize = 0x2000_0000;
 const NEW_NETWORK: usize = 0x4000_0000;
 const INTO_CGROUP: usize = 0x2_0000_0000;
 
-/// Forks a process that runs `work` in namespaces of its own, except for the control group namespace, and in the control
-/// group of version 2 with this folder; returns the id of that process. `work` returns its exit code.
+/// Forks a process that runs `work` in namespaces of its own, except for the control group namespace, and in the
+/// control group of version 2 with this folder; returns the id of that process. `work` returns its exit code.
 pub(crate) fn fork_into_namespaces(
     with_network: bool,
     cgroup: Option<&Fd>,

@@ -1,8 +1,8 @@
 //! One JSON-RPC message as bytes, with the spans of the few fields that a proxy reads.
 //!
-//! A message is scanned once and never serialized again: changes (an id, a progress token) are spliced into the
-//! bytes, so unknown fields, number formats and the order of keys are preserved. The scan rejects a message that contains
-//! a JSON-RPC field twice, so that a second `method` cannot bypass a check.
+//! A message is scanned once and never serialized again: changes (an id, a progress token) are spliced into the bytes,
+//! so unknown fields, number formats and the order of keys are preserved. The scan rejects a message that contains a
+//! JSON-RPC field twice, so that a second `method` cannot bypass a check.
 
 use std::{borrow::Cow, fmt, ops::Range, sync::LazyLock};
 

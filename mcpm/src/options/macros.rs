@@ -4,8 +4,8 @@
 //! in its text form.
 
 /// Distributes the table's sections to the two commands, and generates an option set for each and a view of their
-/// common options. A common section may have another title for the proxy, after `|`, and all options of a section may need
-/// a Cargo feature.
+/// common options. A common section may have another title for the proxy, after `|`, and all options of a section may
+/// need a Cargo feature.
 macro_rules! options {
     ($(
         section $title:literal $(| $proxy_title:literal)? for $commands:tt $(needs $feature:ident)? { $($rows:tt)* }

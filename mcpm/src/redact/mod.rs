@@ -1,7 +1,8 @@
 //! Redacts secrets: by their known values, by field names, and by their form.
 //!
-//! Redaction cannot recognize every secret. Known secrets are masked by value ([`Redactor`]). In addition, values are
-//! masked if the name of their field suggests a secret, and texts are masked if they have the form of a credential.
+//! Redaction cannot recognize every secret. Known secrets of at least 6 bytes are masked by value ([`Redactor`]). In
+//! addition, values are masked if the name of their field suggests a secret, and texts are masked if they have the form
+//! of a credential.
 
 use std::borrow::Cow;
 

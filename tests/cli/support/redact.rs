@@ -57,7 +57,8 @@ fn is_chosen_port(digits: &str) -> bool {
     digits.parse().is_ok_and(|port: u32| (32768..61000).contains(&port))
 }
 
-/// Returns the length of a time such as `2026-11-21T11:07:07Z` or `2026-11-21T11:07:07.123Z` at the beginning of a text.
+/// Returns the length of a time such as `2026-11-21T11:07:07Z` or `2026-11-21T11:07:07.123Z` at the beginning of a
+/// text.
 fn time_length(text: &str) -> Option<usize> {
     let shape = text.as_bytes().get(..20)?;
     let length = text.find('Z')? + 1;

@@ -1,7 +1,7 @@
 //! Copies the layers of an image into one folder, for machines and file systems on which overlays cannot be mounted.
 //!
-//! The layers are copied over each other, lowest first. On a file system that can share data between files (reflinks), a
-//! copied file shares the data of the file in its layer. Holes of sparse files stay holes.
+//! The layers are copied over each other, lowest first. On a file system that can share data between files (reflinks),
+//! a copied file shares the data of the file in its layer. Holes of sparse files stay holes.
 
 use std::{
     collections::HashMap,

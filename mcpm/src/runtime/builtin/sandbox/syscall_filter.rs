@@ -2,8 +2,8 @@
 //!
 //! A system call that is on no list fails as on a kernel without that call, so that programs fall back to other calls.
 //! Calls that are useful for attacks on the kernel or on other programs fail with a permission error. Sockets of a
-//! family or protocol that servers do not need, and reservations of disk space, fail as unsupported. Programs of another
-//! architecture than mcpm's are killed, since their calls have other numbers.
+//! family or protocol that servers do not need, and reservations of disk space, fail as unsupported. Programs of
+//! another architecture than mcpm's are killed, since their calls have other numbers.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
