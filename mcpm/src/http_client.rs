@@ -164,7 +164,8 @@ fn connect_error(uri: &Uri, error: impl Into<BoxError>) -> Error {
 
 fn request_error(problem: &str, uri: &Uri, error: impl Into<BoxError>) -> Error {
     let authority = uri.authority().map_or("", |authority| authority.as_str());
-    Error::new(ErrorKind::Upstream, format!("{problem} `{authority}`")).source(RootCause(error.into()))
+    let server = authority.rsplit_once('@').map_or(authority, |(_, server)| server);
+    Error::new(ErrorKind::Upstream, format!("{problem} `{server}`")).source(RootCause(error.into()))
 }
 
 /// Tells whether a URL names this machine by `localhost` or a loopback address.

@@ -34,6 +34,15 @@ pub struct ImageReference {
     digest: Option<String>,
 }
 
+/// Returns the part of a text that an error may quote: a URL whose scheme is missing may contain a password or a key.
+fn without_secrets(text: &str) -> String {
+    let path = text.split(['?', '#']).next().unwrap_or_default();
+    match path.split_once('@') {
+        Some((before, after)) if before.contains(':') && !after.starts_with("sha") => format!("…@{after}"),
+        _ => path.to_owned(),
+    }
+}
+
 impl ImageReference {
     /// Reads a reference.
     ///
@@ -43,7 +52,7 @@ impl ImageReference {
         let invalid = |why: &str| {
             Error::new(
                 ErrorKind::InvalidOption,
-                format!("`{}` is not an image reference: {why}", one_line(text)),
+                format!("`{}` is not an image reference: {why}", one_line(&without_secrets(text))),
             )
         };
         if text.is_empty() {
@@ -53,6 +62,10 @@ impl ImageReference {
             return Err(
                 invalid("an image reference has no URL scheme").hint("leave out everything up to `://`")
             );
+        }
+        if text.contains(['?', '#']) {
+            let error = invalid("an image reference has neither a query nor a fragment");
+            return Err(error.hint("begin a URL with `https://`"));
         }
         let (rest, digest) = match text.split_once('@') {
             Some((rest, digest)) => (rest, Some(digest)),

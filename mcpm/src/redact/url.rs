@@ -17,20 +17,29 @@ pub(crate) fn redact_url(url: &Url) -> String {
     url.into()
 }
 
+/// Splits a text at the `://` after its scheme; `None` if the text does not begin with a scheme (RFC 3986 section 3.1).
+pub(crate) fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    text.split_once("://").filter(|(scheme, _)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    })
+}
+
 /// Redacts a text that should be a URL, like [`redact_url`]. If the text is not a URL and may contain credentials, only
 /// the scheme is kept, because the position of the credentials is unknown.
 pub(crate) fn redact_url_text(text: &str) -> String {
+    let parts = split_scheme(text);
     // Otherwise the host of `host:1` would be parsed as a scheme.
-    if text.contains("://")
+    if parts.is_some()
         && let Ok(url) = Url::parse(text)
     {
         // The text is returned unchanged, because the normal form of a URL may have an additional `/`.
         let plain = url.username().is_empty() && url.password().is_none();
         return if plain { before_query(text) } else { redact_url(&url) };
     }
-    match text.split_once("://") {
+    match parts {
         _ if !text.contains('@') => before_query(text),
-        Some((scheme, _)) => format!("{}://…", scheme.printable()),
+        Some((scheme, _)) => format!("{scheme}://…"),
         None => "…".to_owned(),
     }
 }
@@ -57,6 +66,9 @@ mod tests {
             ("https://user:can/canary@example.com:99999", "https://…"),
             ("https://user:can?canary@example.com:99999", "https://…"),
             ("canary@example.com", "…"),
+            ("me:canary@example.com/a?next=https://b", "…"),
+            ("example.com?key=canary@&next=https://b", "…"),
+            ("example.com/a?key=canary&next=https://b", "example.com/a"),
             ("https://example.com:99999?canary", "https://example.com:99999"),
             ("relative?canary", "relative"),
             ("host:1", "host:1"),

@@ -166,16 +166,16 @@ fn package_run_method(
     let version = package.version.as_deref().filter(|version| !version.is_empty() && *version != "latest");
     let elsewhere = |usual: &str| {
         let base = package.registry_base_url.as_deref().map(|url| url.trim_end_matches('/'));
-        base.filter(|base| *base != usual).map(str::to_owned)
+        base.filter(|base| *base != usual).map(|base| sanitize(&redact_url_text(base)))
     };
     let (server, is_image) = match package.registry_type.as_str() {
         "oci" | "docker" => (image(&package, version.or(server_version))?, true),
         "npm" => match elsewhere("https://registry.npmjs.org") {
-            Some(base) => return Ok(Err(format!("a package of the npm registry `{}`", sanitize(&base)))),
+            Some(base) => return Ok(Err(format!("a package of the npm registry `{base}`"))),
             None => (versioned("npx", &package.identifier, version), false),
         },
         "pypi" => match elsewhere("https://pypi.org") {
-            Some(base) => return Ok(Err(format!("a package of the PyPI registry `{}`", sanitize(&base)))),
+            Some(base) => return Ok(Err(format!("a package of the PyPI registry `{base}`"))),
             None => (versioned("uvx", &package.identifier, version), false),
         },
         other => return Ok(Err(sanitize(other))),

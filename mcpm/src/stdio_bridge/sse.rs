@@ -29,8 +29,8 @@ use crate::{
         error_code,
         message::{Message, MessageKind, same_id},
     },
-    printable::Printable as _,
     proxy::respond::Response,
+    redact::url::redact_url_text,
 };
 
 /// Timeout for the `endpoint` event at the beginning of a stream.
@@ -150,7 +150,7 @@ impl SseServer {
         let endpoint = str::from_utf8(text).ok();
         let endpoint = endpoint.and_then(|text| instance.same_origin_uri(self.client.uri(), text.trim()));
         endpoint.ok_or_else(|| {
-            let shown = String::from_utf8_lossy(text).chars().take(200).collect::<String>().printable();
+            let shown = redact_url_text(&String::from_utf8_lossy(text).chars().take(200).collect::<String>());
             let origin = &instance.origin;
             Failure::server(format!(
                 "the server's `endpoint` event names `{shown}`, which is not on `{origin}`"

@@ -15,7 +15,7 @@ use crate::{
     environment::Variables,
     options::{Header, OptionSet as _, OtlpProtocol, ProxyOptions, SharedOptions},
     printable::Printable as _,
-    redact::url::redact_url_text,
+    redact::url::{redact_url_text, split_scheme},
 };
 
 /// The configuration of telemetry. It does not contain the values of headers, so that it can be recorded.
@@ -116,7 +116,7 @@ fn speaks_tls(endpoint: &str) -> bool {
 /// Parses the URL of the collector.
 fn parse_endpoint(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<String> {
     let scheme = if insecure { "http" } else { "https" };
-    let full = if text.contains("://") { text.to_owned() } else { format!("{scheme}://{text}") };
+    let full = if split_scheme(text).is_some() { text.to_owned() } else { format!("{scheme}://{text}") };
     let shown = redact_url_text(&full);
     let bad = |why: &str| {
         invalid_option(format!("`{shown}` is not a valid OTLP endpoint: {why}"))

@@ -11,6 +11,7 @@ use crate::{
     auth::guarded_client::{AllowedAddresses, ClientGuard, UrlSource},
     options::{OptionSet as _, ProxyOptions, Secret, SharedOptions, SubjectTokenType},
     printable::Printable as _,
+    redact::url::redact_url_text,
 };
 
 /// The configuration of incoming authentication. It does not contain the client secret, so that it can be
@@ -212,7 +213,8 @@ pub(crate) fn is_scope(text: &str) -> bool {
 
 fn check_resource(text: &str) -> Result<()> {
     let bad = |why: &str| {
-        invalid_option(format!("`{text}` is not a valid resource URL: {why}")).with("option", "resource_url")
+        invalid_option(format!("`{}` is not a valid resource URL: {why}", redact_url_text(text)))
+            .with("option", "resource_url")
     };
     let url = Url::parse(text).map_err(|_| bad("it is not a URL"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
@@ -281,7 +283,8 @@ mod tests {
             (("oidc-client-secret", "hush"), "`oidc_client_id`"),
             (("oidc-jwks-url", "ftp://id.example/i"), "oidc_jwks_url"),
             (("oidc-scopes", "a\"b"), "not a valid scope"),
-            (("resource-url", "https://mcp.example/mcp?x"), "not a valid resource URL"),
+            (("resource-url", "https://mcp.example/mcp?hush"), "not a valid resource URL"),
+            (("resource-url", "https://me:hush@mcp.example:99999"), "not a valid resource URL"),
         ] {
             let error = parse(&[issuer, more]).expect_err(said).to_string();
             assert!(error.contains(said) && !error.contains("hush"), "{error}");

@@ -12,7 +12,7 @@ use crate::{
     auth::guarded_client::{GuardedClient, ProviderRequest},
     explain::Reason,
     printable::Printable as _,
-    redact::url::redact_url,
+    redact::url::{redact_url, redact_url_text},
 };
 
 /// Maximum size of a metadata document in bytes.
@@ -237,7 +237,8 @@ async fn server_metadata(http: &GuardedClient, issuer: &str) -> Result<(ServerMe
             return Ok((metadata, kind));
         }
     }
-    Err(failed(format!("the issuer `{issuer}` has no metadata (RFC 8414, OpenID Connect Discovery)")))
+    let shown = redact_url_text(issuer);
+    Err(failed(format!("the issuer `{shown}` has no metadata (RFC 8414, OpenID Connect Discovery)")))
 }
 
 /// Compared byte for byte, so that one issuer cannot impersonate another (RFC 8414 section 3.3). For an issuer without
@@ -251,7 +252,8 @@ fn check_issuer(metadata: &ServerMetadata, issuer: &str) -> Result<()> {
     match plain(&metadata.issuer) == plain(issuer) {
         true => Ok(()),
         false => Err(failed(format!(
-            "the metadata of `{issuer}` belongs to another issuer, `{}`",
+            "the metadata of `{}` belongs to another issuer, `{}`",
+            redact_url_text(issuer),
             metadata.issuer.printable()
         ))
         .reason(Reason::LoginMixUp)),

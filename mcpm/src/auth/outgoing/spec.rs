@@ -14,6 +14,7 @@ use crate::{
     },
     options::{Secret, SharedOptions},
     printable::Printable as _,
+    redact::url::redact_url_text,
 };
 
 /// The port of the callback server, unless another is configured.
@@ -227,7 +228,7 @@ impl OutgoingSpec {
             // RFC 8707 section 2.
             return Err(invalid_option(format!(
                 "invalid value `{}` for `remote_auth_resource`: expected an absolute URL without a fragment",
-                resource.printable()
+                redact_url_text(resource)
             )));
         }
         if let Some(scope) = self.scopes.iter().find(|scope| !is_scope(scope)) {

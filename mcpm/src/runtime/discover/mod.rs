@@ -18,6 +18,7 @@ use crate::{
     Error, ErrorKind, Result,
     environment::{EngineSettings, Platform},
     image::credentials::CredentialStore,
+    redact::url::redact_url_text,
 };
 
 mod context;
@@ -113,7 +114,7 @@ fn configured_engine(settings: &EngineSettings, wanted: Option<EngineName>) -> R
             if settings.docker_tls_verify {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
-                    format!("cannot reach `{address}`: TLS is not supported yet"),
+                    format!("cannot reach `{}`: TLS is not supported yet", redact_url_text(address)),
                 )
                 .with("set by", "DOCKER_TLS_VERIFY")
                 .hint("use the engine's `unix://` address"));

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, redact::url::redact_url_text};
 
 /// The port of an engine's API without TLS.
 const PLAIN_PORT: u16 = 2375;
@@ -24,12 +24,13 @@ impl EngineEndpoint {
     /// # Errors
     /// `Unsupported` for SSH, TLS and Windows pipes, `InvalidOption` for anything else that is not an address.
     pub fn parse(text: &str) -> Result<Self> {
+        let shown = redact_url_text(text);
         let unsupported = |what: &str| {
-            Error::new(ErrorKind::Unsupported, format!("cannot reach `{text}`: {what} is not supported yet"))
+            Error::new(ErrorKind::Unsupported, format!("cannot reach `{shown}`: {what} is not supported yet"))
                 .hint("use the engine's `unix://` or `tcp://` address")
         };
         let invalid = || {
-            Error::new(ErrorKind::InvalidOption, format!("`{text}` is not the address of an engine"))
+            Error::new(ErrorKind::InvalidOption, format!("`{shown}` is not the address of an engine"))
                 .hint("write `unix:///path/to/socket` or `tcp://host:port`")
         };
         let (scheme, rest) = text.split_once("://").unwrap_or(("unix", text));
@@ -92,5 +93,7 @@ mod tests {
         {
             assert_eq!(EngineEndpoint::parse(text).unwrap_err().kind(), ErrorKind::InvalidOption, "{text}");
         }
+        let error = EngineEndpoint::parse("tcp://me:canary@host:1").unwrap_err().to_string();
+        assert!(error.starts_with("`tcp://host:1` is not"), "{error}");
     }
 }

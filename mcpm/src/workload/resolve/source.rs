@@ -8,6 +8,7 @@ use crate::{
     image::ImageReference,
     package::{self, Ecosystem, PackageReference},
     printable::Printable as _,
+    redact::url::split_scheme,
     workload::WorkloadName,
 };
 
@@ -77,7 +78,7 @@ pub(in crate::workload) fn classify(server: &str) -> Result<ServerSource> {
     if let Some(package) = PackageReference::parse(server) {
         return package.map(ServerSource::Package);
     }
-    match server.split_once("://") {
+    match split_scheme(server) {
         Some(("http" | "https", _)) => RemoteUrl::parse(server).map(ServerSource::Remote),
         Some((scheme, _)) => {
             let message = format!("`{scheme}://` is not a supported scheme");
