@@ -130,10 +130,14 @@ pub(in crate::workload) async fn resolve(
             let is_chosen =
                 |key: &String| given.contains_key(key) || values.get(key).is_some_and(|value| value.answered);
             let is_missing = |key: &String| !values.contains_key(key);
-            let is_indispensable =
-                |key: &String| manifest.config[key].required || manifest.config[key].sensitive;
+            // A dry run lacks values that a start prompts for, and a secret may be supplied to another variable.
+            let is_indispensable = |key: &String| {
+                let mut variables = variables_of(manifest, key);
+                let field = &manifest.config[key];
+                let is_set = |(name, template)| supplied.sets(manifest, name, template, key);
+                field.required || field.sensitive && variables.any(is_set)
+            };
             let is_unset = match template.keys().any(is_chosen) {
-                // A dry run lacks values that a start prompts for. An option may supply a secret to another variable.
                 true => template.keys().any(|key| is_missing(key) && is_indispensable(key)),
                 false => template.keys().any(is_missing),
             };

@@ -307,22 +307,22 @@ async fn an_optional_value_that_is_absent_is_empty_in_the_text_around_it() {
 }
 
 #[tokio::test]
-async fn a_variable_without_its_secret_is_not_set() {
+async fn a_variable_whose_secret_is_only_in_another_one_is_not_set() {
     let home = home_with(|manifest| {
         manifest["user_config"]["key"]["required"] = json!(false);
         let env = &mut manifest["server"]["mcp_config"]["env"];
         env["AUTH"] = json!("Basic ${user_config.name}:${user_config.key}");
     });
     let common = [("config", "folders=a"), ("config", "name=bob")];
-    for secret in [None, Some(("secret", "k,target=KEY"))] {
-        let given: Vec<_> = common.into_iter().chain(secret).collect();
+    for (supplied, expected) in
+        [(None, Some("Basic bob:")), (Some(("secret", "k,target=KEY")), None), (Some(("env", "KEY=k")), None)]
+    {
+        let given: Vec<_> = common.into_iter().chain(supplied).collect();
         let request = resolved(&home, &given, &NOBODY).await.unwrap();
         let values = request.registry_values.as_ref().unwrap();
         assert_eq!(values.env["NAME"].0, "bob");
-        assert!(
-            !values.env.contains_key("AUTH") && !values.secret_formats.contains_key("AUTH"),
-            "{secret:?}"
-        );
+        assert_eq!(values.env.get("AUTH").map(|(text, _)| text.as_str()), expected, "{supplied:?}");
+        assert!(!values.secret_formats.contains_key("AUTH"), "{supplied:?}");
     }
 }
 
