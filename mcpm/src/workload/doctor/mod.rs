@@ -122,7 +122,7 @@ async fn runtimes(environment: &Environment) -> Vec<Finding> {
                 Ok(text) => Finding::ok(id, text),
                 Err(error) => Finding::of_error(id, Severity::Warning, &error),
             })),
-            Err(error) => findings.push(Finding::of_error("runtime.builtin", Severity::Warning, &error)),
+            Err(error) => findings.push(Finding::of_error("runtime.features", Severity::Warning, &error)),
         }
     }
     findings
