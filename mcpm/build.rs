@@ -1,11 +1,11 @@
-//! Compiles the shim, which runs in containers and is embedded into the library, for each architecture of
-//! container engines, whatever the architecture of mcpm itself.
+//! Compiles the shim, which runs in containers and is embedded into the library. It is compiled for x86-64 and for
+//! 64-bit ARM, whatever the architecture of mcpm itself, because a container engine may run on a machine of another
+//! architecture.
 //!
-//! The shim is a freestanding Linux program: it needs the core library of some target of its architecture and the
-//! linker that comes with the compiler, but no C library. If no such target is installed, the library contains no
-//! shim for that architecture, the build warns, and isolation fails with an error that says so; with
-//! `MCPM_REQUIRE_SHIMS=1`, which is set for releases, the build fails. The build also fails, with one message, for
-//! platforms that mcpm does not run on.
+//! The shim is a freestanding Linux program: to compile it, the core library of a Linux or bare-metal target of its
+//! architecture and the linker that comes with the compiler are sufficient, without a C library. If no such target is
+//! installed, the library contains no shim for that architecture, the build warns, and isolation fails with an error
+//! that says so; with `MCPM_REQUIRE_SHIMS=1`, which is set for releases, the build fails.
 
 use std::{
     env,

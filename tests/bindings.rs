@@ -1,4 +1,5 @@
-//! Tests the packages in `bindings` with programs in C, Python and Swift, and compares the APIs of all languages.
+//! Tests the packages in `bindings` with programs in C and Python, and compares the APIs of all languages. The Swift
+//! package is compiled and run by `tests/identity/bindings.rs`.
 //!
 //! The programs are in `tests/bindings`, and the examples in `bindings`. They need an engine, and the image and the
 //! executable of the everything-server, which `tests/run` installs.

@@ -1,14 +1,14 @@
-//! Runs the same cases in every language: which operations a program can use, and which results and errors it gets.
+//! Runs the same cases in every language. A case checks which results and errors a program gets from operations.
 //!
 //! A case is a file in `data/cases`. Each line is a verb and its words, for example `call test_simple_text simple
 //! text`, which calls a tool and expects a text in the result. `$IMAGE` is the image of the everything-server,
 //! `$SILENT` the image of a server that never responds, `$PREFIX` the beginning of the names of workloads, `$FOLDER` an
 //! empty folder, `$REGISTRY` the registry beside the cases, and `$REMOTE` a remote server that requires a login.
 //! `$SERVER` is the URL of the everything-server, and `$TOKEN` a token of the issuer `$ISSUER` for the audience
-//! `guarded`. `$RUNTIME` is the runtime, for cases that are run with several.
-//! One program per language runs the cases: `cases/rust.rs`, `cases/case.c`, `cases/case.py` and, with the tests of the
-//! Swift package, `bindings/swift/Tests/McpmTests/CaseTests.swift`. A program that waits for an event skips events of
-//! other kinds.
+//! `guarded`. `$RUNTIME` is the runtime, for cases that are run with several. `tests/identity/bindings.rs` runs the
+//! cases that need an identity provider. One program per language runs the cases: `cases/rust.rs`, `cases/case.c`,
+//! `cases/case.py` and, with the tests of the Swift package, `bindings/swift/Tests/McpmTests/CaseTests.swift`. A
+//! program that waits for an event skips events of other kinds.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "the last line that is shown is the one that failed")]
 

@@ -1,4 +1,5 @@
-//! Checks that the option table contains exactly the required options.
+//! Checks that the option table contains the required options, and no others except those that
+//! `docs/reference/additions.md` lists.
 //!
 //! `data/requirement-options.json` contains the tables of the requirements, row by row. It changes only with the
 //! requirements.

@@ -1,5 +1,5 @@
-//! Ends commands that print until they are stopped, such as `mcpm logs --follow`, at a signal or when nobody can read
-//! their output any more: after `mcpm events -f | head -1`, no process is left.
+//! Ends a command that prints until it is stopped, such as `mcpm logs --follow`, at a signal or when nobody can read
+//! its output any more. For example, `mcpm events -f | head -1` leaves no process behind.
 
 use mcpm::Result;
 

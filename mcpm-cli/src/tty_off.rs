@@ -1,4 +1,4 @@
-//! Replaces the terminal prompts on Windows, where mcpm does not ask for values.
+//! Replaces the terminal prompts on Windows, where mcpm does not prompt.
 
 use mcpm::{Result, options::Secret, user_prompt::LoginPrompt};
 

@@ -1,13 +1,13 @@
 //! The first process of an isolated container: it relays connections on the container's loopback to mcpm's socket,
 //! and starts the server. With the argument `sandbox`, it also creates the container, without an engine.
 //!
-//! The container has no network. mcpm's socket is mounted at `/.mcpm/link.sock` or, where the engine cannot share
-//! sockets with mcpm's machine, a second process of this program (`carry`) relays the connections to mcpm. The first
-//! line of each connection states its purpose: `start SLOT` (answered with the configuration), `proxy` (an HTTP proxy
-//! follows), `open PORT NAME` (a stream to that host follows), `inbound` (waits until mcpm connects to the server),
-//! `looked-up NAME` (an allowed name was looked up) or `refused ...` (a name that is not allowed was looked up, or a
-//! connection bypassed the shim). mcpm makes all decisions itself, because any program in the container can use the
-//! socket.
+//! The only network of the container is its loopback. mcpm's socket is mounted at `/.mcpm/link.sock` or, where the
+//! engine cannot share sockets with mcpm's machine, a second process of this program (`carry`) relays the connections
+//! to mcpm. The first line of each connection states its purpose: `start SLOT` (answered with the configuration),
+//! `proxy` (an HTTP proxy follows), `open PORT NAME` (a stream to that host follows), `inbound` (waits until mcpm
+//! connects to the server), `looked-up NAME` (an allowed name was looked up) or `refused ...` (a name that is not
+//! allowed was looked up, or a program tried to bypass the shim). mcpm itself decides about each connection to the
+//! outside, because any program in the container can use the socket.
 //!
 //! The shim has one thread, and needs no C library and no other file. The server inherits the standard streams of the
 //! container; the shim writes only its own errors to standard error.

@@ -1,8 +1,8 @@
 //! Builds the file system of a sandbox and makes it the root.
 //!
-//! The content of the root folder is untrusted. The kernel therefore resolves each path with that folder as its root,
-//! so that no symbolic link and no `..` leads out of it, and mounts are attached to the open file or folder that was
-//! found in this way.
+//! The content of the root folder is untrusted. The kernel therefore resolves each path in it with that folder as the
+//! root, so that no symbolic link and no `..` leads out of it, and mounts are attached to the open file or folder that
+//! was found in this way.
 
 use alloc::vec::Vec;
 

@@ -2,7 +2,7 @@
 //! sockets with mcpm's machine.
 //!
 //! mcpm runs the relay in the container beside the first process, which connects to the relay instead of mcpm. The
-//! relay makes no decisions either: mcpm checks relayed connections like those of a mounted socket.
+//! relay makes no decisions: mcpm checks relayed connections like connections to a mounted socket.
 
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 

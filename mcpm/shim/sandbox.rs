@@ -3,8 +3,8 @@
 //!
 //! This process stays outside as the monitor: it forwards signals, ends the sandbox when mcpm is gone, and records the
 //! exit code. Its child is the first process of new namespaces. The child builds the file system, drops all privileges,
-//! and then starts the server as in any other container: with the configuration from the mounted socket, or with the
-//! program of the plan.
+//! and then starts the program of the plan or, if the plan names a slot, requests the configuration over the mounted
+//! socket and starts the server, as in the container of an engine.
 
 use alloc::vec::Vec;
 

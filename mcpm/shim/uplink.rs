@@ -1,7 +1,7 @@
 //! Connects to mcpm, over the mounted socket or over the socket of the relay process.
 //!
-//! The relay's socket is not in the file system: the container's files may be read-only, and nobody outside the
-//! container's network namespace can connect to it.
+//! The relay listens on an abstract socket, because the container's files may be read-only. Nobody outside the
+//! container's network namespace can connect to this socket.
 
 use crate::sys::{self, Errno, Fd};
 

@@ -1,8 +1,10 @@
 //! Collects what the library takes from its environment: folders, engine settings, environment variables, secrets.
 //!
 //! No other code of the library reads environment variables or guesses folders: an embedding application fills in an
-//! [`Environment`], or uses [`Environment::from_process`]. There is one exception: `http_client` takes its outbound
-//! proxy from the environment variables `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` of the process.
+//! [`Environment`], or uses [`Environment::from_process`]. Some dependencies read variables of the process themselves:
+//! the outbound proxy of `http_client` (`HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`), the trusted certificates on Linux
+//! (`SSL_CERT_FILE` and `SSL_CERT_DIR`), and limits of the OpenTelemetry SDK (such as
+//! `OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT`).
 
 use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, sync::Arc};
 

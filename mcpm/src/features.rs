@@ -1,5 +1,5 @@
-//! Lists the Cargo features of the library, except `mcp-client`, and creates the error for an option or an operation
-//! that needs a disabled feature.
+//! Lists the Cargo features of the library, except `mcp-client` and the internal `containers`, and creates the error
+//! for an option or an operation that needs a disabled feature.
 
 use std::fmt;
 

@@ -2,8 +2,8 @@
 //! its meaning when it is serialized and parsed again.
 //!
 //! With `--cfg fuzzing`, a fuzzer can call these functions. No test runs cargo-fuzz, which needs a nightly compiler
-//! that the tests do not install. Random tests stand in for it: each test run tries the inputs in `fuzz/samples/`,
-//! which once made a parser fail, and random mutations of them.
+//! that the tests do not install. Random tests stand in for it: each test run tries sample inputs, such as those in
+//! `fuzz/samples/`, some of which once made a parser fail, and random mutations of them.
 
 #![expect(
     clippy::panic,

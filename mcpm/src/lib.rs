@@ -6,8 +6,8 @@
 //! # First steps
 //!
 //! [`Workload::builder`] takes the name of a server in the registry, an image, a package (`uvx://`, `npx://`, `go://`
-//! or `mcpb://`), a local path, or a URL. Each option of `mcpm run` is a method of the builder;
-//! [`WorkloadBuilder::set`] sets an option by name.
+//! or `mcpb://`), a local path, or a URL. Each option of `mcpm run` that configures the workload is a method of the
+//! builder; [`WorkloadBuilder::set`] sets an option by name.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -60,8 +60,8 @@
 //!
 //! Async functions need a tokio runtime with I/O and time enabled, current-thread or multi-thread. Proxies and their
 //! background tasks are spawned on the runtime that `start` is called on, and end when that runtime is dropped;
-//! [`RunningProxy::status`] then returns `Stopped`. Blocking work runs on tokio's blocking threads; writing audit
-//! logs and exporting telemetry use threads of their own. The library installs no signal handlers.
+//! [`RunningProxy::status`] then returns `Stopped`. Blocking work runs on tokio's blocking threads; dedicated threads
+//! write audit logs and recent denials, and export telemetry. The library installs no signal handlers.
 //!
 //! # Dropping handles
 //!
@@ -76,8 +76,10 @@
 //!
 //! By default, a workload gets the environment of [`Environment::from_process`], which reads environment variables. To
 //! set folders, the engine, secret stores and prompts yourself, fill in an [`Environment`]. A [`Proxy`] has no
-//! environment by default. No other code reads environment variables, except the HTTP client for registries, identity
-//! providers and telemetry collectors, which uses `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
+//! environment by default. No other code of the library reads environment variables, but some dependencies do: the HTTP
+//! client for registries, identity providers and telemetry collectors uses `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`,
+//! TLS on Linux uses `SSL_CERT_FILE` and `SSL_CERT_DIR`, and the OpenTelemetry SDK reads limits, such as
+//! `OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT`.
 //!
 //! Options contain references to secrets ([`SecretRef`](options::SecretRef)). At each start, the values of the secrets
 //! are read from a [`SecretStore`](secrets::SecretStore): an encrypted file, the desktop's keyring, a program,
@@ -86,10 +88,10 @@
 //!
 //! # Cargo features
 //!
-//! All features are on by default, except `clients`, `keyring` and `mcp-client`. Without any feature, the library
-//! contains only the proxy, with the tool filter, authentication and the audit log. Both `builtin` and `docker` also
-//! include image builds for packages, and ignore files. An option whose feature is off is rejected with
-//! [`ErrorKind::Unsupported`].
+//! All features are on by default, except `clients`, `keyring` and `mcp-client`. Without any feature, the library runs
+//! proxies, with the tool filter, authentication and the audit log, and workloads of remote servers that need neither a
+//! login nor a bearer token. Both `builtin` and `docker` also include image builds for packages, and ignore files. An
+//! option whose feature is off is rejected with [`ErrorKind::Unsupported`].
 //!
 //! - `builtin`: containers and images without an engine, on Linux
 //! - `clients`: entries of workloads in the configuration files of MCP clients
@@ -105,10 +107,10 @@
 //! # Errors, events, logs
 //!
 //! All functions that can fail return [`Error`], whose [`ErrorKind`] is stable; the message names the input, and
-//! [`Error::next_step`] says what to do. [`WorkloadEvent`](workload::WorkloadEvent)s report progress, restarts and the
-//! end of a workload; a subscriber that is more than 256 events behind loses the oldest. The library logs with
-//! `tracing` and installs no subscriber. The target of a log event is the path of its module; audit events for the sink
-//! `log` have the target `mcpm::audit`.
+//! [`Error::next_step`] returns what to do next, if that is known. [`WorkloadEvent`](workload::WorkloadEvent)s report
+//! progress, warnings, restarts and the end of a workload, among other things; a subscriber that is more than 256
+//! events behind loses the oldest. The library logs with `tracing` and installs no subscriber. The target of a log
+//! event is the path of its module; audit events for the sink `log` have the target `mcpm::audit`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Tests `mcpm proxy tunnel`: a target that can be reached through an SSH server, an agent, or any command.
+//! Tests `mcpm proxy tunnel`: a target that can be reached through an SSH server, ngrok's agent, or any command.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Tests the connections from and to a container, and its limits.
+//! Tests the mounts, the limits, the published ports and the networks of a container, and that it has no privileges.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! Tests local scripts and projects, with dependencies from the real package indexes.
+//! Tests local scripts, projects and MCP bundles, with dependencies from the real package indexes.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Tests standard input and output of a container.
+//! Tests the standard streams and the log of a container.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Provides the shared parts of the tests with a running proxy: an HTTP client that sends any bytes, MCP clients based
-//! on it, servers that follow a script, and the installed programs.
+//! Provides the shared parts of tests with real processes, among others an HTTP client that sends any bytes, MCP
+//! clients based on it, servers that a test controls, and the installed programs.
 //!
 //! Tests wait for events, for [`TEST_TIMEOUT`] at most. Only [`poll`] polls, for states that emit no event.
 

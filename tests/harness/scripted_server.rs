@@ -1,4 +1,4 @@
-//! Starts `scripted-server`, reports the lines that it receives, and sends it commands.
+//! Starts `scripted-server`, returns the reports of its processes, and sends them commands.
 
 use std::path::{Path, PathBuf};
 

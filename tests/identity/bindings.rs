@@ -1,4 +1,5 @@
-//! Tests programs in C, Python and Swift that prompt for a login through their bindings.
+//! Tests programs in C, Python and Swift that prompt for a login through their bindings, and runs the common cases that
+//! need an identity provider.
 
 use std::{
     collections::HashMap,

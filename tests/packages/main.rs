@@ -1,4 +1,5 @@
-//! Tests the packages of a release, their installer, and the workflows that build them: `mcpm-cli/packaging`.
+//! Tests the packages of a release and their installer (`mcpm-cli/packaging`), and checks the workflows that build them
+//! (`.github/workflows`).
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod bare_debian;

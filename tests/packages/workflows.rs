@@ -1,5 +1,5 @@
-//! Checks that the GitHub workflows, which no test can execute, are valid YAML, and that the jobs, scripts, features
-//! and targets that they name exist.
+//! Checks that the GitHub workflows, which no test can execute, are valid YAML, that they name actions by commit, and
+//! that the jobs, scripts, features and targets that they name exist.
 
 use std::{collections::BTreeSet, env, fs, os::unix::fs::PermissionsExt as _, process::Command};
 

@@ -1,4 +1,4 @@
-//! Checks that a proxy which stops ends its processes in the order that the specification requires.
+//! Checks that a proxy which stops ends each server process in the steps that the specification requires.
 
 use std::time::Duration;
 

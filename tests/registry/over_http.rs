@@ -1,5 +1,5 @@
-//! Checks that a registry is queried over HTTP again only after the cached copy has expired, and that the copy is used
-//! if the registry is unreachable.
+//! Tests registries over HTTP: when a cached copy is used instead, redirects, errors, and the pages and searches of the
+//! API.
 
 use mcpm::ErrorKind;
 use mcpm_tests::harness::upstream::{Connection, ReceivedRequest, Upstream};

@@ -1,12 +1,13 @@
-//! Runs a stdio server that a test controls, by the names of its tools and by its flags.
+//! Runs a stdio server that a test controls, by flags, by calls of its tools, and by commands over a connection.
 //!
 //!     scripted-server [--control ADDRESS] [FLAGS...]
 //!
-//! The server connects to ADDRESS, where the test listens (`mcpm_tests::harness::scripted_server`), and reports each
-//! line that it receives as `< LINE`, so tests wait for events instead of sleeping. Messages are read as raw JSON, so
-//! the server echoes exactly the text that it received. The test sends these commands:
+//! The server connects to ADDRESS, where the test listens (`mcpm_tests::harness::scripted_server`). Over this
+//! connection it reports each line of its standard input, as `< LINE`, and other events, as `! EVENT`, so tests wait
+//! for events instead of sleeping. Messages are read as raw JSON, so the server echoes exactly the text that it
+//! received. The test sends these commands over the connection:
 //!
-//! - `open GATE`: writes the lines that wait for the gate; later lines no longer wait
+//! - `open GATE`: writes the lines that wait for this gate; later lines do not wait for it
 //! - `say LINE`: writes the line to standard output
 //! - `mark TEXT`: reports `! TEXT` to the test
 //! - `exit CODE`: ends the server without output

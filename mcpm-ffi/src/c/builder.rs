@@ -1,4 +1,5 @@
-//! Provides the shared parts of both builders: the options, the prompt, and the first invalid value.
+//! Provides the shared parts of the builders of workloads and of proxies: the options, the prompt, and the error of the
+//! first invalid value.
 
 use std::{ffi::c_char, mem, sync::Arc};
 

@@ -1,7 +1,8 @@
 //! Compares the proxy with other ways to reach a server: `cargo bench -p mcpm --bench proxy [-- ARGUMENTS]`.
 //!
-//! The speed of the machine varies between runs, so all ways are measured in one run, and tables also show ratios. The
-//! only assertion is that every response is correct. `docs/reference/performance.md` explains the tables.
+//! The speed of the machine varies between runs, so all ways are measured in one run. The tables without an argument,
+//! with `--against` and with `--stack` also show ratios. The only assertion is that every response is correct.
+//! `docs/reference/performance.md` explains the tables.
 //!
 //! - no argument: times, processor time per call and memory, as a Markdown table
 //! - `--soak`: calls by 256 sessions for a minute through the proxy to an HTTP server, then to a stdio server; any

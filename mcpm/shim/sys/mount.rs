@@ -1,5 +1,5 @@
 //! Mounts, most of which are created detached and then attached to open folders, so that no path is resolved twice. An
-//! overlay is mounted at a path, for which the caller passes that of an open folder in `/proc/self/fd`.
+//! overlay is mounted at a path; the caller passes the path of an open folder in `/proc/self/fd`.
 
 use super::{Fd, Result, call, files::HERE, files::terminated, number, opened};
 

@@ -1,4 +1,4 @@
-//! Redirects connections to addresses that stand for host names, and reports connections that bypass the shim.
+//! Redirects connections to addresses that stand for host names, and reports attempts to bypass the shim.
 //!
 //! A seccomp filter on the server's system calls notifies the shim before each `connect`, and before each `sendto` with
 //! an address. The response is always to continue. Programs get public addresses for allowed names, to which the

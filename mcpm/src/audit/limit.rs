@@ -3,7 +3,8 @@
 //! Each [`LimitedCause`] has its own token bucket and its own allowance of bytes. Only unlimited events refill the
 //! allowances. So the events of a flood of any duration fill no more than a share of the log, and do not suppress
 //! events of other causes. Events beyond a limit, or without room in the queue, are counted, and a summary event
-//! reports their number. When the allowance of a cause is used up, there is at most one summary event per hour.
+//! reports their number. When the allowance of a cause is used up, there is at most one summary event of this cause per
+//! hour.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,5 @@
-//! The audit log: requests, their callers and their outcomes, one JSON object per line.
+//! The audit log: requests with their callers and outcomes, and denied connections of isolated servers, one JSON object
+//! per line.
 //!
 //! [`config`] defines which events are recorded and where, [`event`] defines their format, and [`sink`] writes their
 //! lines. This module passes the lines of events to a [`line_writer`](crate::line_writer), and tracks which calls are

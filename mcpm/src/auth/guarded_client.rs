@@ -2,8 +2,9 @@
 //!
 //! By default, the client requires HTTPS for all hosts except loopback, and connects only to public addresses. For
 //! incoming authentication, options can waive both. For a login, private addresses are allowed if the remote server has
-//! one itself, and loopback if its URL names loopback. The client resolves names itself, follows redirects only where
-//! its caller allows that, and limits the time and the size of every response. It trusts the certificates in option
+//! only such addresses, and private and loopback addresses if its URL names loopback. The client resolves names itself,
+//! unless it connects through a proxy of the environment (`HTTPS_PROXY`). It follows redirects only where its caller
+//! allows that, and limits the time and the size of every response. It trusts the certificates in option
 //! `mcpm_ca_bundle` in addition to the system's.
 
 use std::{

@@ -2,7 +2,7 @@
 //!
 //! [`incoming`] verifies the tokens of callers, [`exchange`] replaces them with tokens for the server, [`outgoing`]
 //! logs in to a remote server, [`guarded_client`] is the HTTP client for identity providers, and [`token_cache`] caches
-//! the responses of identity providers.
+//! data about tokens.
 
 pub mod exchange;
 pub(crate) mod guarded_client;

@@ -1,8 +1,8 @@
 //! Explains denials: a [`Reason`] by its id, or one denial by the id that the client received.
 //!
-//! Each denial by a layer of a proxy, and each denied connection of an isolated server, has a reason and its own
-//! id. Recent denials are stored in the memory of the proxy and, for workloads and for proxies with an environment, in
-//! small files that other processes read.
+//! Each denial by a layer or an endpoint of a proxy, and each denied connection of an isolated server, has a reason and
+//! its own id. Recent denials are stored in the memory of the proxy and, for workloads and for proxies with an
+//! environment, in small files that other processes read.
 
 mod denial_log;
 mod reason;

@@ -1,7 +1,7 @@
 //! Queries a `docker-credential-NAME` program for a login.
 //!
-//! The program reads the server's name from standard input and writes JSON. Its run time and the size of its output are
-//! limited.
+//! The program reads the registry's name from standard input and writes JSON to standard output. Its run time and the
+//! size of its output are limited.
 
 use std::{
     ffi::OsString,

@@ -1,9 +1,10 @@
 //! Writes lines on a background thread, so that a slow disk blocks no other task.
 //!
 //! Lines wait in a bounded queue, and lines that are queued at the same time are written together.
-//! [`write_and_wait`](BackgroundLineWriter::write_and_wait) waits until a line is written;
-//! [`post`](BackgroundLineWriter::post) does not. If the queue is full, or the sink fails, lines are dropped and
-//! counted, and a notice with their number is written as soon as that is possible.
+//! [`write_and_wait`](BackgroundLineWriter::write_and_wait) waits until a line is queued and written.
+//! [`post`](BackgroundLineWriter::post) does not wait, and drops the line if the queue is full. If the sink fails, the
+//! lines that it should write are dropped. Dropped lines are counted, and a notice with their number, if the caller
+//! defines one, is written as soon as that is possible.
 
 mod file;
 mod sink;

@@ -1,8 +1,8 @@
-//! Implements an MCP client that lists the features of a server and calls its tools.
+//! Implements an MCP client that lists the tools, prompts and resources of a server, and calls its tools.
 //!
-//! The client uses a [`Connection`](crate::stdio_bridge::Connection), so its requests pass through the proxy like those
-//! of any other client. The crate `rmcp` implements the protocol, in both eras. [`arguments`] converts arguments that a
-//! user types, and [`handler`] responds to requests of the server.
+//! The client works over a byte stream. Over a [`Connection`](crate::stdio_bridge::Connection), its requests pass
+//! through the proxy like those of any other client. The crate `rmcp` implements the protocol, in both eras.
+//! [`arguments`] converts arguments that a user types, and [`handler`] responds to requests of the server.
 
 pub mod arguments;
 mod handler;

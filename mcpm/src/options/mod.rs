@@ -1,9 +1,9 @@
 //! Defines the options of workloads and proxies.
 //!
-//! `table` declares each option once: name, type, default and help. The macros in `macros` generate the option
-//! structs, the builders' setters and a list of [`OptionSpec`], from which the command line, the C, Python and
-//! Swift bindings and the reference pages are generated. This module only parses and checks the user's input,
-//! without I/O; the workload and proxy modules resolve the options.
+//! `table` declares the options: name, type, default and help. The macros in `macros` generate the option structs, the
+//! builders' setters and a list of [`OptionSpec`], from which the command line, the C, Python and Swift bindings and
+//! the reference pages are generated. This module only parses and checks the user's input, without I/O; the workload
+//! and proxy modules resolve the options.
 
 #[macro_use]
 mod macros;

@@ -1,4 +1,4 @@
-//! Describes why a layer denied a request.
+//! Describes why a layer or an endpoint denied a request.
 //!
 //! The layer or endpoint that denies a request creates a [`Denial`]. [`respond::deny`](super::respond::deny) adds the
 //! denial to the extensions of the response, and two ids to the JSON-RPC error: `data.reason` is the id of the reason,

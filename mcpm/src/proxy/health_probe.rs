@@ -1,8 +1,8 @@
 //! Probes the server's port for `/health`.
 //!
 //! Any client may request `/health` without a token and at any rate. So all requests share one probe, and its result is
-//! cached briefly: health checks cause at most one connection to the server per second. If the request that started a
-//! probe is cancelled, the probe continues.
+//! cached for a second: however many requests there are, a running server is probed at most once per second. If the
+//! request that started a probe is cancelled, the probe continues.
 
 use std::{
     future::Future,

@@ -1,4 +1,4 @@
-//! Fetches a document over HTTP, with limits on redirects and size.
+//! Fetches a document over HTTP, with limits on time, size and redirects.
 
 use std::{net::IpAddr, time::Duration};
 

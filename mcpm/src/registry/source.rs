@@ -1,4 +1,5 @@
-//! Selects the source of a registry: the option `registry`, the settings file, or the embedded catalogue.
+//! Selects the source of a registry: as the option `registry` names it, else as the settings file does, else the
+//! embedded catalogue.
 
 use std::{
     fmt, fs, io,

@@ -1,7 +1,8 @@
 //! Stands in for `encrypted.rs` in builds without the Cargo feature `secrets`: every operation on the encrypted file
 //! fails.
 //!
-//! The file is the default store, so workloads fail only if they need a secret that no environment variable provides.
+//! Opening the store succeeds, because it is the default: workloads fail only if they need a secret that no environment
+//! variable provides.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -2,11 +2,11 @@
 //!
 //! A process has one pipe, one era and one handshake. So all stateless requests share one process, and a session
 //! normally shares a process only with sessions whose `initialize` had the same protocol version and capabilities. A
-//! session whose client supports server requests shares a process only with sessions of the same owner. A client with
-//! another version or other capabilities gets another process, within the limits for all callers and for each caller.
-//! Beyond these limits, a process whose clients have all been idle for a while is restarted for the client, and their
-//! sessions end. If there is none, the client shares a process that was initialized with more capabilities than the
-//! client has. Otherwise, the client is rejected.
+//! session whose client supports server requests shares a process only with sessions of the same owner. A client that
+//! can share none of the processes gets another one, within the limits for all callers and for each caller. Beyond
+//! these limits, a process whose clients have all been idle for a while is restarted for the client, and their sessions
+//! end. If there is none, the client shares a process that was initialized with more capabilities than the client has.
+//! Otherwise, the client is rejected.
 
 use std::{
     collections::HashMap,

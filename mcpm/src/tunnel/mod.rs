@@ -1,8 +1,8 @@
-//! Makes an MCP endpoint of this machine reachable from other machines, through a program that keeps a tunnel open.
+//! Makes an MCP endpoint that this machine can reach accessible to others, through a program that keeps a tunnel open.
 //!
-//! [`Tunnel`] checks that the endpoint requires authentication, connects with a [`TunnelProvider`], and connects again
-//! when the tunnel ends. The providers are [`ssh`] (OpenSSH), [`ngrok`], and [`command`] (any program); all of them run
-//! a child process ([`child`]).
+//! [`Tunnel`] checks that the endpoint requires authentication (unless unauthenticated access is allowed), connects
+//! with a [`TunnelProvider`], and connects again when the tunnel ends. The providers are [`ssh`] (OpenSSH), [`ngrok`],
+//! and [`command`] (any program); all of them run a child process ([`child`]).
 
 mod arg_check;
 mod args;

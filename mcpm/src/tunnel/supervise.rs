@@ -1,4 +1,5 @@
-//! Keeps a tunnel up, and closes it if the target does not require authentication, unless that is allowed.
+//! Keeps a tunnel up. Closes it if the target does not require authentication, unless unauthenticated access is
+//! allowed.
 
 use std::{sync::Arc, time::Duration};
 

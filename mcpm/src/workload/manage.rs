@@ -1,4 +1,5 @@
-//! Stops, removes and exports recorded workloads, and reads their specs, secrets and logs.
+//! Stops, removes and exports recorded workloads, reads their specs, secrets and logs, and provides their stdio
+//! bridges, tunnel targets and client targets.
 
 use std::{
     path::{Path, PathBuf},

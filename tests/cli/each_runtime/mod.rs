@@ -6,9 +6,10 @@
 //!   engine's messages. Tests in the list below check the same rules.
 //! - `tests/container/isolation`: their servers need images with an interpreter, which take seconds to load, so they
 //!   run with an engine, and with the built-in runtime as root (`builtin_runtime.rs`). Tests of an engine at another
-//!   address, of containers in its API, and of containers that outlive their supervisor run with an engine only.
-//! - `tests/cli/builtin.rs`: packages without their base image, and the choice without an engine, do not exist with an
-//!   engine.
+//!   address, tests that examine a container in the API of the engine, and tests of containers that outlive their
+//!   supervisor run with an engine only.
+//! - `tests/cli/builtin.rs`: packages are built without their base image, and a runtime is chosen without an engine,
+//!   only on the built-in runtime.
 
 mod files;
 mod isolation;

@@ -1,5 +1,6 @@
-//! Tests isolation with the built-in runtime. Tests that are missing here examine a container with the engine.
-//! `tests/cli/each_runtime/isolation.rs` tests the same rules as an ordinary user, with a static program.
+//! Tests isolation with the built-in runtime. Tests in the other files that are not repeated here examine a container
+//! with the engine. `tests/cli/each_runtime/isolation.rs` tests the same rules as an ordinary user, with a static
+//! program.
 
 use super::{
     egress,

@@ -1,4 +1,5 @@
-//! Tests containers that outlived their supervisor, and the secrets that the next supervisor sends to them.
+//! Tests that containers that outlived their supervisor do not get the secrets that the next supervisor sends to its own
+//! container.
 
 use std::{
     io::{BufRead as _, BufReader},

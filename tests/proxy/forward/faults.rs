@@ -1,5 +1,5 @@
-//! Checks that each request to a faulty server gets a response, which may break off, and that the proxy sends a request
-//! again only if it is idempotent and has no body.
+//! Checks that each request to a faulty server gets a response, which may break off, and that, after a lost connection,
+//! the proxy sends a request again only if no part of it was sent, or if it is idempotent and has no body.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Verifies the tokens of callers (incoming authentication).
 //!
-//! [`spec`] is the configuration. [`token_verifier`] verifies a token with the issuer's keys ([`jwt`] and
-//! [`jwks`], located by [`metadata`], fetched by [`provider_client`]) or by [`introspection`], and caches the
-//! result ([`verified_tokens`]). The result is a [`Principal`] or a [`TokenError`]; the proxy's layers map these
-//! to HTTP responses.
+//! [`spec`] is the configuration. [`token_verifier`] verifies a token with the issuer's keys ([`jwt`] and [`jwks`],
+//! located by [`metadata`], fetched by [`provider_client`]) or by [`introspection`]. [`verified_tokens`] caches the
+//! tokens that were verified with keys; [`introspection`] has its own cache. The result is a [`Principal`] or a
+//! [`TokenError`]; the proxy's layers map the error to an HTTP response.
 
 mod claims;
 mod introspection;

@@ -1,7 +1,7 @@
 //! Fetches the keys and the metadata of the issuer.
 //!
-//! Requests to the origin of the issuer, or of a URL in options, contain the token in option `jwks_auth_token_file`.
-//! Requests to other origins, which the issuer's metadata may name, do not contain it.
+//! Requests to the origin of the issuer, or of a URL in options, contain the token in the file that option
+//! `jwks_auth_token_file` names. Requests to other origins, which the issuer's metadata may name, do not contain it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Reads the file in option `jwks_auth_token_file`, which contains a bearer token for requests to the issuer.
+//! Reads the file that option `jwks_auth_token_file` names, which contains a bearer token for requests to the issuer.
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
 //! Verifies access tokens.
 //!
 //! JWTs are verified with the issuer's keys. Other tokens, and all tokens of an issuer without keys, are verified by
-//! introspection if an endpoint is known.
+//! introspection, if a client ID and an endpoint are known. An endpoint from the issuer's metadata is used only with a
+//! client secret.
 
 use std::{sync::Arc, time::SystemTime};
 

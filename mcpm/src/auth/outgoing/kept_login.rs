@@ -1,8 +1,8 @@
 //! Stores logins and client registrations in the secret store.
 //!
-//! The name of a stored login depends on the URL of its server, and on the options for the issuer, the client, the
-//! resource and the scopes, so that a login is only used with the same options. The name of a stored client
-//! registration depends on its issuer.
+//! The name of a stored login depends on the URL of its server, and on the options for the issuer and its endpoints,
+//! the client, the resource and the scopes, so that a login is only used with the same values of these options. The
+//! name of a stored client registration depends on its issuer.
 
 use std::{
     fs::{File, TryLockError},

@@ -1,4 +1,5 @@
-//! Runs the `oauth2` and `openidconnect` crates over the guarded HTTP client.
+//! Creates clients for the endpoints of an authorization server, with the crate `oauth2` over the guarded HTTP client.
+//! Token responses may contain an ID token, whose types are those of the crate `openidconnect`.
 
 use std::{fmt::Display, pin::Pin, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Selects the OAuth client for a login: a configured client, or one that is registered dynamically (RFC 7591).
+//! Describes the OAuth client of a login, and registers clients dynamically (RFC 7591).
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};

@@ -1,4 +1,4 @@
-//! Defines the reasons why no token for a remote server is available.
+//! Defines the errors for which no token for a remote server is available, and maps each one to its reason.
 
 use crate::explain::Reason;
 

@@ -1,9 +1,9 @@
 //! A client of the OCI distribution API. For the verification of images, it resolves tags to digests and fetches
 //! signatures; for the built-in runtime, it also pulls images.
 //!
-//! It sends read requests with the engine's logins, over HTTPS; HTTP is only used for a registry on this machine that
-//! has no TLS. Content that is requested by its digest is verified against that digest, so it does not matter who sent
-//! it. Registry mirrors of the engine are not used.
+//! It sends read requests with the logins of `docker login` and `podman login`, over HTTPS; HTTP is only used for a
+//! registry on this machine that has no TLS. Content that is requested by its digest is verified against that digest,
+//! so it does not matter who sent it. Registry mirrors of the engine are not used.
 
 use std::{fmt, io, time::Duration};
 

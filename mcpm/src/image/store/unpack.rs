@@ -1,6 +1,6 @@
 //! Unpacks a layer into a folder in the format of overlayfs.
 //!
-//! Archives are hostile. An entry is created only beneath the folder, by the descriptor of its parent, and never
+//! Archives may be hostile. An entry is created only beneath the folder, by the descriptor of its parent, and never
 //! through a link of an earlier entry. Devices and named pipes are skipped and counted. Removed files become whiteouts,
 //! and replaced folders are marked as opaque. Only entries with the names that the image specification reserves for
 //! this purpose cause whiteouts and marks; devices and attributes in the archive never do.

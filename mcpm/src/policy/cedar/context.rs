@@ -1,7 +1,7 @@
 //! Determines which context attributes policies read.
 //!
-//! Arguments can be large, and policies usually read few of them and few claims. Attributes that no policy reads
-//! are not converted to Cedar values.
+//! Arguments can be large, and policies usually read few of them and few claims. Attributes that no policy reads are
+//! left out of the context.
 
 use std::collections::BTreeSet;
 

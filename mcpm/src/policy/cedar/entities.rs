@@ -2,14 +2,14 @@
 //!
 //! | What | Entity | Attributes | Parents |
 //! |---|---|---|---|
-//! | a caller | `Client::"SUBJECT"` | `claim_NAME`, `claimset_NAME` | groups and roles: `McpmGroup::"NAME"` |
+//! | a caller | `Client::"SUBJECT"` | `claim_NAME`, `claimset_NAME` | groups, roles: by default `McpmGroup::"NAME"` |
 //! | a tool | `Tool::"NAME"`, the server's name of it | `name`, annotations | `MCP::"SERVER"` |
 //! | a prompt | `Prompt::"NAME"` | `name` | `MCP::"SERVER"` |
 //! | a resource | `Resource::"URI"` | `name`, `uri` | `MCP::"SERVER"` |
 //! | a resource template | `Resource::"URI TEMPLATE"` | `name`, `uri`, `template` | `MCP::"SERVER"` |
 //!
 //! Tools, prompts, resources and resource templates also have the attributes `feature` and `operation`. The context
-//! contains the claims of the caller and the arguments of the call.
+//! contains those claims of the caller and arguments of the call that policies read.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -1,5 +1,4 @@
-//! Derives policies for filtering lists: a list contains the entities that the caller may use with at least some
-//! arguments.
+//! Derives policies for filtering lists: a list omits an entity only if its use is denied whatever the arguments are.
 //!
 //! When a list is requested, the arguments of later calls are unknown. So the derived policies replace each condition
 //! on arguments by `true` in `permit` and by `false` in `forbid`. A list omits an entity only if the derived policies

@@ -1,9 +1,10 @@
 //! Converts JSON values, such as claims and the arguments of calls, to Cedar values.
 //!
 //! Integers, such as `6` and `6.0`, become `Long`. Other numbers are rounded to a `decimal` with four decimal places.
-//! Arrays become sets, objects become records. `null` is omitted. A number that is too large for its type is rejected,
-//! so that no policy overlooks it. Arguments over the limits are also rejected, because a Cedar value takes many times
-//! the size of the JSON text.
+//! Arrays become sets, objects become records. `null` is omitted. A number that is too large for its type cannot be
+//! converted: a call is denied if a policy reads such an argument, and claims with such a number are omitted. A call is
+//! also denied if the arguments that policies read are over the limits, because a Cedar value takes many times the size
+//! of the JSON text.
 
 use std::collections::HashMap;
 

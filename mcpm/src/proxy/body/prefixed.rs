@@ -1,4 +1,4 @@
-//! Puts the bytes of a body that were already read back in front of the rest of the body.
+//! Joins the first bytes of a body, which were already read, and the rest of it into one body.
 
 use std::{
     pin::Pin,

@@ -1,8 +1,8 @@
 //! The bridge: serves a stdio server over HTTP.
 //!
-//! [`streamable`] handles requests to `/mcp` in both eras, and [`sse`] requests to the deprecated `/sse` and
-//! `/messages`. [`stream`] converts the server's messages to SSE events. [`super::header_check`] compares headers with
-//! bodies, and [`crate::stdio`] routes messages to processes.
+//! Depending on the proxy mode, [`streamable`] handles requests to `/mcp` in both eras, or [`sse`] handles requests to
+//! the deprecated `/sse` and `/messages`. [`stream`] converts the server's messages to SSE events.
+//! [`super::header_check`] compares headers with bodies, and [`crate::stdio`] routes messages to processes.
 
 mod sse;
 mod stream;

@@ -1,9 +1,9 @@
 //! Serves `/mcp`: streamable HTTP in both eras (MCP 2025-11-25 and 2026-07-28, transports).
 //!
-//! The HTTP status is sent only when the server's first message has arrived, or after a timeout if the client accepts
-//! SSE. If the first message is the response, it is usually sent as JSON; in the stateless era, the code of a JSON-RPC
-//! error determines the status. Any other message starts an SSE stream, or is dropped if the client does not accept
-//! SSE.
+//! The HTTP status of the response to a JSON-RPC request is sent only when the server's first message has arrived, or
+//! after a timeout if the client accepts SSE. If the first message is the response, it is usually sent as JSON; for
+//! `initialize` and in the stateless era, the code of a JSON-RPC error determines the status. Any other message starts
+//! an SSE stream, or is dropped if the client does not accept SSE.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Denies requests that no policy permits, and removes items that the caller may not use from lists.
+//! Denies requests that no policy permits, and removes from lists the items that the caller may not use.
 //!
 //! [`policy::cedar`](crate::policy::cedar) decides; this layer reads from each message which tools, prompts and
 //! resources it uses. A message with an unknown method is denied, unless it is a notification (`notifications/*`).

@@ -1,7 +1,7 @@
-//! With policies, restricts requests to the server's MCP endpoints.
+//! With policies or a tool filter, restricts requests to the server's MCP endpoints.
 //!
-//! Policies apply to MCP messages. A request without a message, such as a form, or a message that is posted to another
-//! path of the same host, could have effects that no policy has checked. Requests without a body may also use
+//! Policies and filters apply to MCP messages. A request without a message, such as a form, or a message that is posted
+//! to another path of the same host, could have effects that neither has checked. Requests without a body may also use
 //! `OPTIONS`, or read well-known URIs (RFC 8615).
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The layers of the proxy, one file each; [`stack`](super::stack) defines their order.
+//! The layers of the proxy, except those in [`observe`](super::observe). [`stack`](super::stack) defines their order.
 
 #[cfg(feature = "policy")]
 mod annotations;

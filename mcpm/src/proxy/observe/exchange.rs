@@ -1,4 +1,5 @@
-//! The lifecycle of one request: all data for the audit log, metrics and traces passes through this module.
+//! The lifecycle of one request: layers and endpoints report it to an [`Exchange`], which passes it to the audit log,
+//! metrics and traces.
 
 use std::{
     pin::Pin,

@@ -1,8 +1,9 @@
 //! Creates the audit events of one request.
 //!
-//! There is one event for each message, and one for a request without messages. An event is written once, as soon as
-//! the outcome is known: from the head of the response, from a message in the response, or when the request ends
-//! without either.
+//! There is one event for each message, and one for a request without messages. An event is written as soon as the
+//! outcome is known: from the head of the response, from a message in the response, or when the request ends without
+//! either. If the audit log fails closed, an event with the outcome `pending` is also written before the request is
+//! forwarded.
 
 use std::{
     borrow::Cow,

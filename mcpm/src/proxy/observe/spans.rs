@@ -1,7 +1,8 @@
 //! Records metrics and traces of one request.
 //!
-//! A request is counted, and its spans are ended, when its response has ended. With the deprecated transport, this
-//! is when the response has been sent on the stream of the session ([`sse_pending`](super::sse_pending)).
+//! An HTTP request is counted when its response has ended. The operations in the request are counted, and its spans are
+//! ended, at the same time or, with the deprecated transport, when the JSON-RPC response has been sent on the stream of
+//! the session ([`sse_pending`](super::sse_pending)).
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -2,8 +2,8 @@
 //!
 //! Any process of the user can read a record, and remove a container. Only three processes write to the folder of a
 //! container: the process that creates it, the process that starts it, and the monitor of its sandbox, which records
-//! the exit code. The kernel ends a container when the process that started it ends. So if the process in a record has
-//! ended, the container has exited.
+//! the exit code. The monitor ends a container when the process that started it ends, and the kernel ends a container
+//! when its monitor ends. So if the monitor in a record has ended, the container has exited.
 //!
 //! ```text
 //! STATE/containers/NAME/               a container

@@ -1,10 +1,11 @@
 //! Provides the base image of packages whose own base image cannot be pulled: the system folders of this machine.
 //!
-//! Its layer has empty folders, links, and copies of some files and folders of `/etc`. `/usr`, and `/bin`, `/lib` and
-//! similar folders that are not links into `/usr`, are mounted read-only. A container sees the programs and libraries
-//! that are installed on this machine, but no home folders. The id of the image depends on the operating system and on
-//! the installed Python, uv, Node.js, npm and Go, so packages are installed again after an update of one of them. It
-//! also depends on the lists below, so another version of mcpm does not use an image with other folders.
+//! Its layer has empty folders, links, `passwd` and `group` files of its own, and copies of some other files and
+//! folders of `/etc`. `/usr`, and `/bin`, `/lib` and similar folders that are not links into `/usr`, are mounted
+//! read-only. A container sees the programs and libraries in these folders, but no home folder of this machine. The id
+//! of the image depends on the operating system and on the installed Python, uv, Node.js, npm and Go, so packages are
+//! installed again after an update of one of them. It also depends on the lists below, so another version of mcpm does
+//! not use an image with other folders.
 
 use std::{
     fs, io,

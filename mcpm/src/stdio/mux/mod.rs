@@ -1,10 +1,11 @@
 //! Multiplexes one stdio server process among the clients that share it.
 //!
-//! Each client gets only its own responses: every request is sent to the server with a fresh numeric id and progress
-//! token, and the response is delivered with the client's own id, with its JSON type. A message of the server that
-//! names no recipient is delivered to the only session that it can concern; if several are possible, or the process has
-//! served several owners, a request is rejected and a notification is dropped. Progress and resource updates go to the
-//! clients that asked for them, and changes of lists to all sessions. The multiplexer opens no socket.
+//! Each client gets only its own responses: every request is sent to the server with a fresh numeric id, which also
+//! replaces its progress token, and the response is delivered with the client's own id, with its JSON type. A message
+//! of the server that names no recipient is delivered to the only client that it can concern; if none or several are
+//! possible, or the process has served several owners, a request is rejected and a notification is dropped. Progress
+//! and resource updates go to the clients that asked for them. Changes of lists go to all sessions and, in the
+//! stateless era, to the clients that asked for them. The multiplexer opens no socket.
 //!
 //! [`shared_handshake`] admits clients, [`from_client`] handles client messages, [`from_server`] handles server
 //! messages, [`subscriptions`] merges the subscriptions of the stateless era, and [`lifecycle`] handles the start,

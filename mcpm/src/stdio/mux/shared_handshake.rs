@@ -1,4 +1,4 @@
-//! Admits clients to a process: one handshake for all clients with the same protocol version and capabilities.
+//! Admits clients to a process. They share one handshake, and normally have the same protocol version and capabilities.
 //!
 //! The handshake runs in a task of its own, so that a client that disconnects neither makes the process unusable nor
 //! leaks it: the next client of the same kind joins the handshake, and an unused process is ended after some time.

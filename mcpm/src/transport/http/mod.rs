@@ -1,7 +1,7 @@
 //! The HTTP/1.1 client of the data path, with a pool of idle connections.
 //!
-//! It writes requests and reads responses itself, and parses heads with httparse. With hyper's client, sending a
-//! request and reading the head of the response took a third of the instructions of a forwarded call (decision 0024).
+//! The client writes requests and reads responses itself, and parses heads with httparse. With hyper's client, sending
+//! a request and reading the head of the response took a third of the instructions of a forwarded call (decision 0024).
 
 mod address;
 mod client;

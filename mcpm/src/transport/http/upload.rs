@@ -1,4 +1,5 @@
-//! Sends the part of a request body that was not sent together with the head.
+//! Sends the part of a request that the first write did not send: the rest of the head and the body, or a streamed
+//! body.
 
 use std::{
     io,

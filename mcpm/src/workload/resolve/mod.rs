@@ -2,8 +2,8 @@
 //!
 //! Options take precedence over the exported file. Then follow, in this order, the registry entry, the image, and the
 //! declared defaults. [`request::WorkloadRequest::load`] reads the files that the options name. [`check`] and
-//! [`resolve`] use the content of these files. Otherwise they only read the folders to mount, the ignore files and
-//! their baseline. They change nothing.
+//! [`resolve`] use the content of these files. Apart from that, they only read the folders to mount, the ignore files
+//! and their baseline. They change nothing.
 
 use std::{
     collections::BTreeMap,
