@@ -147,7 +147,7 @@ pub fn options<O: OptionSet>(matches: &ArgMatches) -> Result<O> {
         for text in matches.get_many::<String>(spec.name).into_iter().flatten() {
             match spec.type_name {
                 "EnvVar" => {
-                    let hint = "give a value, or the name of a variable in mcpm's own environment";
+                    let hint = "`KEY` alone is valid only if mcpm's own environment has this variable";
                     let outcome = options.set(spec.name, &with_value(text));
                     outcome.map_err(|error| if text.contains('=') { error } else { error.hint(hint) })?;
                 }

@@ -111,7 +111,7 @@ fn a_target_that_is_no_mcp_server_is_warned_of_and_shown_by_health() {
 fn an_unexpectedly_exposed_proxy_is_warned_about() {
     let home = Home::without_engine();
     let anybody = "every address of this machine: anyone who can reach it can use the server";
-    let issuer = "callers cannot be authenticated now, because the identity provider cannot be reached";
+    let issuer = "callers cannot be authenticated now, because a request to the identity provider failed";
     let silent = "clients cannot discover where to log in";
     for (more, warnings) in [
         ("--host 127.0.0.1", &[][..]),

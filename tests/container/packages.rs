@@ -211,7 +211,12 @@ pub(super) fn what_cannot_be_built_says_why_and_leaves_nothing(home: &Home) {
         7,
         &["`go://example.com/a` was not built on this machine yet"],
     );
-    refused("mcpm-test/none:1", &["--offline"], 2, &["`--runtime-image` is for `uvx://`"]);
+    refused(
+        "mcpm-test/none:1",
+        &["--offline"],
+        2,
+        &["`--runtime-image` is for servers whose image mcpm builds"],
+    );
     home.assert_nothing_left();
 }
 

@@ -919,7 +919,7 @@ void mcpm_record_list_free(MCPM_OWNED mcpm_record_list *list);
  * permissions and the environment variables. A name that the registry does not have is taken as the
  * name of an image. Use `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as
  * it is. mcpm builds a container image for a package, and for a path that begins with `./`, `../` or
- * `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
+ * `/`: a script such as `./server.py` or `./server.ts`, a folder with a `pyproject.toml`,
  * `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). For a URL, mcpm runs only a proxy,
  * which forwards requests to the remote server.
  */
@@ -954,9 +954,12 @@ void mcpm_workload_builder_label(mcpm_workload_builder *builder, const char *val
 /**
  * Transport mode of the server.
  *
+ * If the registry entry names no transport, or if there is no registry entry, the default is
+ * `streamable-http` for URLs and for images that expose a port, and `stdio` for all other servers.
+ *
  * One of `sse`, `streamable-http`, `stdio`.
  *
- * Default: from the registry entry, otherwise detected.
+ * Default: from the registry entry or the kind of server.
  */
 void mcpm_workload_builder_transport(mcpm_workload_builder *builder, const char *value);
 
@@ -993,7 +996,7 @@ void mcpm_workload_builder_target_host(mcpm_workload_builder *builder, const cha
 /**
  * Port the container exposes, for the transports `sse` and `streamable-http`.
  *
- * Default: the port the image exposes, otherwise 8080.
+ * Default: from the registry entry, otherwise the port the image exposes, otherwise 8080.
  */
 void mcpm_workload_builder_target_port(mcpm_workload_builder *builder, uint16_t value);
 
@@ -1006,7 +1009,7 @@ void mcpm_workload_builder_target_port(mcpm_workload_builder *builder, uint16_t 
 void mcpm_workload_builder_publish(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Network mode of the container: `host`, `bridge`, or a network by name.
+ * Network mode of the container: `bridge`, `host`, `none`, `container:NAME`, or the name of a network.
  *
  * Without this option, the `network.mode` of the permission profile is used, if the profile has one.
  *
@@ -1017,9 +1020,10 @@ void mcpm_workload_builder_network(mcpm_workload_builder *builder, const char *v
 /**
  * Isolate the container network from the host.
  *
- * Each connection of the server passes through mcpm, which rejects all that the permission profile
- * does not allow. Even without this option, mcpm isolates the container if the permission profile
- * allows no connections, or is a file that restricts them.
+ * Each connection of the server passes through mcpm, which rejects connections that the permission
+ * profile does not allow. Even without this option, mcpm isolates the container if the permission
+ * profile allows no connections, or is a file that restricts them. The built-in runtime isolates all
+ * containers except those in the network `host`.
  *
  * Default: `false`.
  */
@@ -1049,7 +1053,7 @@ void mcpm_workload_builder_env(mcpm_workload_builder *builder, const char *value
 void mcpm_workload_builder_env_file(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Load environment variables from all files in a folder.
+ * Load environment variables from all files in a folder, except hidden files.
  */
 void mcpm_workload_builder_env_file_dir(mcpm_workload_builder *builder, const char *value);
 
@@ -1066,8 +1070,9 @@ void mcpm_workload_builder_secret(mcpm_workload_builder *builder, const char *va
 /**
  * Mount a host file or folder into the container.
  *
- * The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
- * (private) for SELinux relabelling. A relative host path is resolved from the current folder.
+ * The container path may be followed by a colon and comma-separated options: `ro` or `rw`, and `z`
+ * (shared) or `Z` (private) for SELinux relabelling. A relative host path is resolved from the current
+ * folder.
  */
 void mcpm_workload_builder_volume(mcpm_workload_builder *builder, const char *value);
 
@@ -1107,9 +1112,9 @@ void mcpm_workload_builder_from_config(mcpm_workload_builder *builder, const cha
 /**
  * Load global ignore patterns from `mcpmignore` in the configuration folder.
  *
- * If a file or folder in a mount matches one of these patterns, or a pattern in the `.mcpmignore` of
- * the mounted folder, the server sees an empty file or folder in its place. The syntax is that of
- * `.gitignore`.
+ * If a file or folder in a mounted folder matches one of these patterns, or a pattern in a
+ * `.mcpmignore` file there, the server sees an empty file or folder in its place. Builds of local
+ * projects leave out files that match the global patterns. The syntax is that of `.gitignore`.
  *
  * Default: `true`.
  */
@@ -1165,25 +1170,26 @@ void mcpm_workload_builder_certificate_oidc_issuer(mcpm_workload_builder *builde
 void mcpm_workload_builder_sigstore_trusted_root(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Custom CA certificate file used for container builds.
+ * Custom CA certificate file for container builds and for servers in containers.
  *
  * The build of a package and the package's server trust the certificates in the file. A server from an
- * image gets the file in its container, and environment variables with the path of the file.
+ * image gets the certificates as files in its container, and environment variables with the paths of
+ * these files, such as `SSL_CERT_FILE`.
  */
 void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *value);
 
 /**
  * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
  *
- * Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
- * proxy`, server registries, image registries that signatures are read from, identity providers, token
- * exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
- * built-in runtime uses these.
+ * mcpm trusts these certificates in addition to those of the system: for remote servers, the target of
+ * `mcpm proxy`, server registries, image registries that signatures are read from, identity providers,
+ * token exchange and telemetry. The built-in runtime also trusts them when it pulls an image. A
+ * container engine pulls images with its own certificates.
  */
 void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Base image for packages (`uvx://`, `npx://`, `go://`).
+ * Base image for packages, and for local scripts, projects and MCP bundles.
  */
 void mcpm_workload_builder_runtime_image(mcpm_workload_builder *builder, const char *value);
 
@@ -1193,7 +1199,7 @@ void mcpm_workload_builder_runtime_image(mcpm_workload_builder *builder, const c
 void mcpm_workload_builder_runtime_add_package(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Path prefix prepended to SSE endpoint URLs.
+ * Path prefix prepended to URLs that the proxy sends to clients, such as SSE endpoint URLs.
  */
 void mcpm_workload_builder_endpoint_prefix(mcpm_workload_builder *builder, const char *value);
 
@@ -1266,17 +1272,17 @@ void mcpm_workload_builder_runtime(mcpm_workload_builder *builder, const char *v
 void mcpm_workload_builder_package_command(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Additional package to install together with a `uvx://` or `npx://` package or a local script.
+ * Additional package to install together with a Python or Node.js package, project or script.
  */
 void mcpm_workload_builder_with_package(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Value for a key of an MCP bundle; the bundle's manifest defines the keys.
  *
- * A file or folder is mounted read-write at the same path in the container; `-v PATH:PATH:ro` mounts
- * it read-only. If a key may have several values, repeat the option. For a key that is a secret, use
- * `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to which the
- * manifest assigns the key.
+ * If the key takes a file or folder, mcpm mounts that file or folder read-write at the same path in
+ * the container; `-v PATH:PATH:ro` mounts it read-only. If a key may have several values, repeat the
+ * option. For a key that is a secret, use `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the
+ * environment variable to which the manifest assigns the key.
  */
 void mcpm_workload_builder_config(mcpm_workload_builder *builder, const char *value);
 
@@ -1327,9 +1333,9 @@ void mcpm_workload_builder_allowed_origins(mcpm_workload_builder *builder, const
  *
  * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
  * rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
- * names listed there and here. Otherwise, loopback names and the hosts of `--host` and
- * `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
- * address that is not loopback accepts any name.
+ * names listed there and here. Otherwise, it also accepts loopback names and the hosts of `--host` and
+ * `--allowed-origins`. If it listens on an address that is not loopback, it also accepts all IP
+ * addresses and, if it requires authentication, all names.
  */
 void mcpm_workload_builder_allowed_hosts(mcpm_workload_builder *builder, const char *value);
 
@@ -1360,7 +1366,9 @@ void mcpm_workload_builder_oidc_audience(mcpm_workload_builder *builder, const c
 /**
  * OIDC client ID.
  *
- * With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
+ * The proxy identifies itself with this ID at the introspection endpoint. Without
+ * `--oidc-introspection-url`, tokens that are not JWTs are introspected only if a client secret is set
+ * as well.
  */
 void mcpm_workload_builder_oidc_client_id(mcpm_workload_builder *builder, const char *value);
 
@@ -1424,8 +1432,9 @@ void mcpm_workload_builder_jwks_auth_token_file(mcpm_workload_builder *builder, 
 /**
  * Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
  *
- * Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
- * of outgoing authentication forwards the credentials of its clients.
+ * Without this option, `mcpm run` logs in if the server asks for it. Other commands then log in only
+ * if another option for the login is set. `mcpm proxy` without any option of outgoing authentication
+ * forwards the credentials of its clients.
  *
  * Default: `false`.
  */
@@ -1437,12 +1446,12 @@ void mcpm_workload_builder_remote_auth(mcpm_workload_builder *builder, bool valu
 void mcpm_workload_builder_remote_auth_issuer(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
+ * Authorization endpoint, instead of the issuer, for an authorization server without metadata.
  */
 void mcpm_workload_builder_remote_auth_authorize_url(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Token endpoint, instead of the issuer, for OAuth without OIDC.
+ * Token endpoint, instead of the issuer, for an authorization server without metadata.
  */
 void mcpm_workload_builder_remote_auth_token_url(mcpm_workload_builder *builder, const char *value);
 
@@ -1459,9 +1468,9 @@ void mcpm_workload_builder_remote_auth_client_metadata_url(mcpm_workload_builder
 /**
  * OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
  *
- * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
- * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
- * process list.
+ * Do not use this option in production: other users of the machine may see the secret in the process
+ * list. The option takes precedence over `--remote-auth-client-secret-file`, which takes precedence
+ * over the variable `MCPM_REMOTE_OAUTH_CLIENT_SECRET`.
  */
 void mcpm_workload_builder_remote_auth_client_secret(mcpm_workload_builder *builder, const char *value);
 
@@ -1473,9 +1482,9 @@ void mcpm_workload_builder_remote_auth_client_secret_file(mcpm_workload_builder 
 /**
  * Bearer token for the remote server, instead of OAuth.
  *
- * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
- * `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
- * process list.
+ * Do not use this option in production: other users of the machine may see the token in the process
+ * list. The option takes precedence over `--remote-auth-bearer-token-file`, which takes precedence
+ * over the variable `MCPM_REMOTE_AUTH_BEARER_TOKEN`.
  */
 void mcpm_workload_builder_remote_auth_bearer_token(mcpm_workload_builder *builder, const char *value);
 
@@ -1539,7 +1548,7 @@ void mcpm_workload_builder_remote_forward_headers_secret(mcpm_workload_builder *
  * OAuth 2.0 token exchange endpoint; enables token exchange.
  *
  * Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
- * Requires incoming authentication (`--oidc-issuer`).
+ * Requires incoming authentication; see `--oidc-issuer`.
  */
 void mcpm_workload_builder_token_exchange_url(mcpm_workload_builder *builder, const char *value);
 
@@ -1556,15 +1565,17 @@ void mcpm_workload_builder_token_exchange_client_id(mcpm_workload_builder *build
 /**
  * Client secret for token exchange.
  *
- * This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
- * Not for production: other users of the machine may see the secret in the process list.
+ * Do not use this option in production: other users of the machine may see the secret in the process
+ * list. The option takes precedence over the variable `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`, and cannot
+ * be combined with `--token-exchange-client-secret-file`.
  */
 void mcpm_workload_builder_token_exchange_client_secret(mcpm_workload_builder *builder, const char *value);
 
 /**
  * File with the client secret for token exchange.
  *
- * mcpm reads the file again for each exchange.
+ * mcpm reads the file again for each exchange. The file takes precedence over the variable
+ * `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
  */
 void mcpm_workload_builder_token_exchange_client_secret_file(mcpm_workload_builder *builder,
                                                              const char *value);
@@ -1596,8 +1607,8 @@ void mcpm_workload_builder_token_exchange_header_name(mcpm_workload_builder *bui
 /**
  * OTLP endpoint URL.
  *
- * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
- * scheme is missing, it is `https`.
+ * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the URL
+ * has no scheme, mcpm uses `https`, or `http` with `--otel-insecure`.
  */
 void mcpm_workload_builder_otel_endpoint(mcpm_workload_builder *builder, const char *value);
 
@@ -1719,10 +1730,10 @@ void mcpm_proxy_builder_debug(mcpm_proxy_builder *builder, bool value);
 /**
  * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
  *
- * Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
- * proxy`, server registries, image registries that signatures are read from, identity providers, token
- * exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
- * built-in runtime uses these.
+ * mcpm trusts these certificates in addition to those of the system: for remote servers, the target of
+ * `mcpm proxy`, server registries, image registries that signatures are read from, identity providers,
+ * token exchange and telemetry. The built-in runtime also trusts them when it pulls an image. A
+ * container engine pulls images with its own certificates.
  */
 void mcpm_proxy_builder_mcpm_ca_bundle(mcpm_proxy_builder *builder, const char *value);
 
@@ -1784,9 +1795,9 @@ void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char 
  *
  * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
  * rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
- * names listed there and here. Otherwise, loopback names and the hosts of `--host` and
- * `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
- * address that is not loopback accepts any name.
+ * names listed there and here. Otherwise, it also accepts loopback names and the hosts of `--host` and
+ * `--allowed-origins`. If it listens on an address that is not loopback, it also accepts all IP
+ * addresses and, if it requires authentication, all names.
  */
 void mcpm_proxy_builder_allowed_hosts(mcpm_proxy_builder *builder, const char *value);
 
@@ -1808,7 +1819,9 @@ void mcpm_proxy_builder_oidc_audience(mcpm_proxy_builder *builder, const char *v
 /**
  * OIDC client ID.
  *
- * With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
+ * The proxy identifies itself with this ID at the introspection endpoint. Without
+ * `--oidc-introspection-url`, tokens that are not JWTs are introspected only if a client secret is set
+ * as well.
  */
 void mcpm_proxy_builder_oidc_client_id(mcpm_proxy_builder *builder, const char *value);
 
@@ -1872,8 +1885,9 @@ void mcpm_proxy_builder_jwks_auth_token_file(mcpm_proxy_builder *builder, const 
 /**
  * Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
  *
- * Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
- * of outgoing authentication forwards the credentials of its clients.
+ * Without this option, `mcpm run` logs in if the server asks for it. Other commands then log in only
+ * if another option for the login is set. `mcpm proxy` without any option of outgoing authentication
+ * forwards the credentials of its clients.
  *
  * Default: `false`.
  */
@@ -1885,12 +1899,12 @@ void mcpm_proxy_builder_remote_auth(mcpm_proxy_builder *builder, bool value);
 void mcpm_proxy_builder_remote_auth_issuer(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
+ * Authorization endpoint, instead of the issuer, for an authorization server without metadata.
  */
 void mcpm_proxy_builder_remote_auth_authorize_url(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Token endpoint, instead of the issuer, for OAuth without OIDC.
+ * Token endpoint, instead of the issuer, for an authorization server without metadata.
  */
 void mcpm_proxy_builder_remote_auth_token_url(mcpm_proxy_builder *builder, const char *value);
 
@@ -1907,9 +1921,9 @@ void mcpm_proxy_builder_remote_auth_client_metadata_url(mcpm_proxy_builder *buil
 /**
  * OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
  *
- * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
- * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
- * process list.
+ * Do not use this option in production: other users of the machine may see the secret in the process
+ * list. The option takes precedence over `--remote-auth-client-secret-file`, which takes precedence
+ * over the variable `MCPM_REMOTE_OAUTH_CLIENT_SECRET`.
  */
 void mcpm_proxy_builder_remote_auth_client_secret(mcpm_proxy_builder *builder, const char *value);
 
@@ -1921,9 +1935,9 @@ void mcpm_proxy_builder_remote_auth_client_secret_file(mcpm_proxy_builder *build
 /**
  * Bearer token for the remote server, instead of OAuth.
  *
- * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
- * `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
- * process list.
+ * Do not use this option in production: other users of the machine may see the token in the process
+ * list. The option takes precedence over `--remote-auth-bearer-token-file`, which takes precedence
+ * over the variable `MCPM_REMOTE_AUTH_BEARER_TOKEN`.
  */
 void mcpm_proxy_builder_remote_auth_bearer_token(mcpm_proxy_builder *builder, const char *value);
 
@@ -1987,7 +2001,7 @@ void mcpm_proxy_builder_remote_forward_headers_secret(mcpm_proxy_builder *builde
  * OAuth 2.0 token exchange endpoint; enables token exchange.
  *
  * Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
- * Requires incoming authentication (`--oidc-issuer`).
+ * Requires incoming authentication; see `--oidc-issuer`.
  */
 void mcpm_proxy_builder_token_exchange_url(mcpm_proxy_builder *builder, const char *value);
 
@@ -2004,15 +2018,17 @@ void mcpm_proxy_builder_token_exchange_client_id(mcpm_proxy_builder *builder, co
 /**
  * Client secret for token exchange.
  *
- * This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
- * Not for production: other users of the machine may see the secret in the process list.
+ * Do not use this option in production: other users of the machine may see the secret in the process
+ * list. The option takes precedence over the variable `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`, and cannot
+ * be combined with `--token-exchange-client-secret-file`.
  */
 void mcpm_proxy_builder_token_exchange_client_secret(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * File with the client secret for token exchange.
  *
- * mcpm reads the file again for each exchange.
+ * mcpm reads the file again for each exchange. The file takes precedence over the variable
+ * `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
  */
 void mcpm_proxy_builder_token_exchange_client_secret_file(mcpm_proxy_builder *builder, const char *value);
 
@@ -2042,8 +2058,8 @@ void mcpm_proxy_builder_token_exchange_header_name(mcpm_proxy_builder *builder, 
 /**
  * OTLP endpoint URL.
  *
- * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
- * scheme is missing, it is `https`.
+ * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the URL
+ * has no scheme, mcpm uses `https`, or `http` with `--otel-insecure`.
  */
 void mcpm_proxy_builder_otel_endpoint(mcpm_proxy_builder *builder, const char *value);
 

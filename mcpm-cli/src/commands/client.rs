@@ -1,4 +1,5 @@
-//! `mcpm client`: adds workloads to the configurations of MCP clients, and removes, lists and imports entries.
+//! `mcpm client`: adds workloads to the configurations of MCP clients, removes, lists and imports entries, and shows
+//! the supported clients.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -28,7 +29,7 @@ const TOKEN_VARIABLE: &str = "token-env";
 
 pub(crate) fn command() -> Command {
     Command::new("client")
-        .about("Add workloads to the configurations of MCP clients")
+        .about("Manage the entries for workloads in the configurations of MCP clients")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([
@@ -65,7 +66,7 @@ pub(crate) fn project_arg() -> Arg {
         .long(PROJECT)
         .value_name("FOLDER")
         .value_hint(ValueHint::DirPath)
-        .help("Use the client configuration in this project folder, instead of the user's")
+        .help("Use the client's configuration in this project folder instead of the user's configuration")
 }
 
 /// Adds the arguments that `add` and `remove` share: the client, the workloads, the project and the output format.
@@ -197,7 +198,7 @@ fn list(matches: &ArgMatches) -> Result<ExitCode> {
         entries.retain(|entry| entry.client == client);
     }
     if entries.is_empty() {
-        output::hint("there are no entries; `mcpm client add CLIENT NAME` writes one");
+        output::hint("there are no entries that mcpm has written; `mcpm client add CLIENT NAME` writes one");
     }
     if output::format(matches) == JSON {
         output::json(&entries)?;

@@ -33,9 +33,9 @@ pub(crate) fn command() -> Command {
         .about("Turn entries in a client's configuration into workloads that the client uses")
         .long_about(
             "Turn entries in a client's configuration into workloads that the client uses\n\n\
-             mcpm can import entries with the command `npx`, `uvx` or `docker run`, and entries with a URL. Secrets in \
-             an entry are moved to the secret store. `--undo` restores the original entries, and removes the workloads \
-             and the secrets.",
+             mcpm can import entries with a URL, and entries with the command `npx`, `bunx`, `uvx`, `uv tool run`, \
+             `docker run` or `podman run`. Secrets in an entry are moved to the secret store. `--undo` restores the \
+             original entries, and removes the workloads and the secrets.",
         )
         .defer(|command| {
             let profile = WorkloadOptions::SPECS.iter().find(|spec| spec.name == PROFILE).map(args::arg);
@@ -45,7 +45,10 @@ pub(crate) fn command() -> Command {
                     Arg::new(ENTRY)
                         .value_name("ENTRY")
                         .action(ArgAction::Append)
-                        .help("Names of the entries; by default, all that can be imported"),
+                        .help(
+                            "Names of the entries; by default, all that can be imported or, with `--undo`, all that \
+                             were imported",
+                        ),
                 )
                 .arg(client::project_arg())
                 .args(profile.map(|profile| profile.help_heading(None::<&str>)))
@@ -241,7 +244,10 @@ impl Import<'_> {
                 }
             };
             if imported.is_empty() {
-                output::hint("no entry of this client was imported; `mcpm client list` shows all entries");
+                output::hint(
+                    "found no imported entry to restore; `mcpm client list` shows the entries that mcpm has \
+                     written",
+                );
             }
             let names = imported.iter().map(|one| one.workload.clone()).collect();
             Ok(workload_args::for_each_workload(names, undo).await)

@@ -1,4 +1,4 @@
-//! `mcpm doctor`: looks for problems that keep workloads from running.
+//! `mcpm doctor`: looks for problems that keep workloads from running, and removes leftover containers if requested.
 
 use std::{
     io::{self, Write as _},
@@ -25,9 +25,9 @@ pub(crate) fn command() -> Command {
         .about("Check for problems that keep workloads from running")
         .long_about(
             "Check for problems that keep workloads from running\n\n\
-             Checks the container runtimes, the folders of mcpm, the clock, the secret store, the keyring, the registry, \
-             recorded workloads, and DNS and certificates in the container of a running workload. The exit code is 1 \
-             if workloads cannot run.",
+             Checks the container runtimes, the folders of mcpm, the loopback interface, the clock, the secret store, \
+             the keyring, the registry, recorded workloads, leftover containers, and DNS and certificates in the \
+             container of a running Python or Node.js package. The exit code is 1 if workloads cannot run.",
         )
         .defer(|command| {
             command

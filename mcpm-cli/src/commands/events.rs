@@ -19,13 +19,15 @@ use crate::{
 const NAMES: &str = "names";
 
 pub(crate) fn command() -> Command {
-    Command::new("events").about("Show starts, exits, restarts and denials of workloads").defer(|command| {
-        let names = Arg::new(NAMES).value_name("NAME").action(ArgAction::Append);
-        command
-            .arg(names.help("Names of the workloads; by default, all workloads"))
-            .arg(logs::follow("Continue with new events as they happen"))
-            .arg(output::arg(&[TEXT, JSON]).help("Output format; JSON has a line for each event"))
-    })
+    Command::new("events")
+        .about("Show events of workloads, such as starts, exits, restarts and denials")
+        .defer(|command| {
+            let names = Arg::new(NAMES).value_name("NAME").action(ArgAction::Append);
+            command
+                .arg(names.help("Names of the workloads; by default, all workloads"))
+                .arg(logs::follow("Continue with new events as they happen"))
+                .arg(output::arg(&[TEXT, JSON]).help("Output format; JSON has a line for each event"))
+        })
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {

@@ -1,4 +1,4 @@
-//! `mcpm explain`: explains why a request was denied.
+//! `mcpm explain`: explains why a request or a connection was denied.
 
 use std::process::ExitCode;
 
@@ -13,9 +13,10 @@ use crate::{
 const ID: &str = "id";
 
 pub(crate) fn command() -> Command {
-    Command::new("explain").about("Explain why a request was denied").defer(|command| {
+    Command::new("explain").about("Explain why a request or a connection was denied").defer(|command| {
         let id = Arg::new(ID).required(true).value_name("ID");
-        let help = "Reason, such as `tools.not_listed`, or id of a denial; both are in the error's `data`";
+        let help = "Reason, such as `tools.not_listed`, or id of a denial, from the `data` of an error or from \
+                    `mcpm events`";
         command.arg(id.help(help)).arg(output::arg(&[TEXT, JSON]))
     })
 }

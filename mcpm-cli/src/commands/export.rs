@@ -14,18 +14,20 @@ use crate::{
 const PATH: &str = "path";
 
 pub(crate) fn command() -> Command {
-    Command::new("export").about("Export a workload's configuration, without secrets").defer(|command| {
-        command
-            .arg(workload_args::name_arg())
-            .arg(
-                Arg::new(PATH)
-                    .value_name("PATH")
-                    .value_hint(ValueHint::FilePath)
-                    .value_parser(value_parser!(PathBuf))
-                    .help("File to write; standard output by default"),
-            )
-            .arg(output::arg(&[TEXT, JSON]))
-    })
+    Command::new("export")
+        .about("Export a workload's configuration, with environment variables, but without secrets")
+        .defer(|command| {
+            command
+                .arg(workload_args::name_arg())
+                .arg(
+                    Arg::new(PATH)
+                        .value_name("PATH")
+                        .value_hint(ValueHint::FilePath)
+                        .value_parser(value_parser!(PathBuf))
+                        .help("File to write; standard output by default"),
+                )
+                .arg(output::arg(&[TEXT, JSON]))
+        })
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {

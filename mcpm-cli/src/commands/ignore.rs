@@ -23,6 +23,11 @@ pub(crate) fn command() -> Command {
         .subcommand(
             Command::new("accept")
                 .about("Accept the current ignore files of a folder, and list those that changed")
+                .long_about(
+                    "Accept the current ignore files of a folder, and list those that changed\n\n\
+                     A server with write access to the folder could have changed the ignore files. So files that they \
+                     once ignored stay hidden until you accept the changes and start the workloads again.",
+                )
                 .arg(folder)
                 .arg(output::arg(&[TEXT, JSON])),
         )

@@ -1,4 +1,4 @@
-//! `mcpm image`: manages the images that are stored without an engine.
+//! `mcpm image`: manages the images of the built-in runtime, which are stored without an engine.
 
 use std::{
     io::{self, Write as _},
@@ -67,7 +67,7 @@ pub(crate) fn command() -> Command {
                 )
                 .arg(output::arg(&[TEXT, JSON])),
             Command::new("rm")
-                .about("Remove images that no workload uses")
+                .about("Remove images, unless a workload uses them")
                 .arg(images("Names or ids of the images"))
                 .arg(output::arg(&[TEXT, JSON])),
             Command::new("prune")

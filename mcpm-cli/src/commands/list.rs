@@ -45,7 +45,9 @@ pub(crate) fn command() -> Command {
             Arg::new(WATCH).long(WATCH).short('w').action(ArgAction::SetTrue).help(
                 "Watch for changes: redraw the list on a terminal, otherwise print a line for each change",
             );
-        command.arg(group).arg(watch).arg(output::arg(&[TEXT, JSON, MCP_JSON]))
+        let output = output::arg(&[TEXT, JSON, MCP_JSON])
+            .help("Output format; `mcp-json` is a configuration for MCP clients");
+        command.arg(group).arg(watch).arg(output)
     })
 }
 

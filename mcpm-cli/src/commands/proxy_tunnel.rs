@@ -31,7 +31,7 @@ pub(crate) fn command() -> Command {
                     .required(true)
                     .help(
                         "Name of a running workload, or URL of an MCP server that this machine can reach; the tunnel \
-                         exposes all paths of its port",
+                         exposes all paths on the port of the workload or the URL",
                     )
                     .add(completion::workloads()),
             )
@@ -56,7 +56,8 @@ pub(crate) fn command() -> Command {
                          `remote-port`, `url`.\n\
                          ngrok: `auth-token-secret` (the name of a secret; or set `NGROK_AUTHTOKEN`), `url`, \
                          `pooling`, `traffic-policy-file`, `dry-run`.\n\
-                         command: `command` (a list with `{port}` in an argument), `secrets` (an object \
+                         command: `command` (a list of the program and its arguments, in which `{port}` and `{host}` \
+                         stand for the port and the host of the target; `{port}` is required), `secrets` (an object \
                          with environment variables as keys and names of secrets as values), `url`.",
                     ),
             )
@@ -64,7 +65,7 @@ pub(crate) fn command() -> Command {
                 Arg::new(ALLOW_UNAUTHENTICATED)
                     .long(ALLOW_UNAUTHENTICATED)
                     .action(ArgAction::SetTrue)
-                    .help("Allow a target that requires no authentication, so anyone who knows the URL can use it"),
+                    .help("Allow a target without authentication; anyone who knows the URL of the tunnel can use it"),
             )
             .arg(output::arg(&[TEXT, JSON]))
     })
@@ -78,7 +79,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     executor::run(async {
         let mut stop = StopSignals::listen()?;
         let prepare = async {
-            let config = ProviderConfig::read(text(PROVIDER), text(ARGS), &environment).await?;
+            let config = ProviderConfig::read(text(PROVIDER), text(ARGS), &environment).await;
+            let config = config.map_err(|error| match error.kind() {
+                ErrorKind::InvalidOption
+                    if error.message().starts_with("the arguments of the tunnel provider ") =>
+                {
+                    error.with("option", format!("--{ARGS}"))
+                }
+                _ => error,
+            })?;
             let target = match target.contains("://") {
                 true => TunnelTarget::url(target)?,
                 false => Workloads::new(environment.clone()).tunnel_target(target).await?,

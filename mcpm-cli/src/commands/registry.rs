@@ -47,8 +47,8 @@ pub(crate) fn search_command() -> Command {
     let word = Arg::new(WORD).value_name("WORD").required(true).action(ArgAction::Append);
     let command = Command::new("search").about("Search the registry for servers that match all words");
     with_options(command).arg(word.help(
-        "Words to find in names, descriptions, tags and tools; a registry API searches names only, for the \
-         longest word",
+        "Words to find in names, titles, descriptions, tags and tools; with a registry API, the longest word must \
+         be in the name",
     ))
 }
 

@@ -13,9 +13,9 @@ use crate::{
 };
 
 pub(crate) fn command() -> Command {
-    Command::new("rm").about("Stop workloads and remove their containers and records").defer(|command| {
-        workload_args::name_args(command).arg(stop::timeout()).arg(output::arg(&[TEXT, JSON]))
-    })
+    Command::new("rm").about("Stop and remove workloads, with their containers and client entries").defer(
+        |command| workload_args::name_args(command).arg(stop::timeout()).arg(output::arg(&[TEXT, JSON])),
+    )
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {

@@ -40,7 +40,7 @@ const FORMS: &str = "\
 Forms:
   mcpm run SERVER-NAME [-- ARGS...]       a server of the registry, with its predefined settings
   mcpm run IMAGE [-- ARGS...]             a container image
-  mcpm run uvx://PACKAGE [-- ARGS...]     a Python package, run by uv
+  mcpm run uvx://PACKAGE [-- ARGS...]     a Python package, installed with uv
   mcpm run npx://PACKAGE [-- ARGS...]     a Node.js package
   mcpm run go://PACKAGE [-- ARGS...]      a Go package
   mcpm run ./SCRIPT [-- ARGS...]          a local script: .py, .js, .mjs, .cjs, .ts, .mts or .cts

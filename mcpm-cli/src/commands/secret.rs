@@ -1,4 +1,4 @@
-//! `mcpm secret`: manages the secrets that `mcpm run --secret` refers to.
+//! `mcpm secret`: manages the secrets that options such as `mcpm run --secret` refer to, and selects their store.
 
 use std::{
     io::{self, IsTerminal as _, Read as _},
@@ -52,7 +52,7 @@ pub(crate) fn command() -> Command {
                 .arg(output::arg(&[TEXT, JSON])),
             Command::new("rm")
                 .about("Remove secrets")
-                .arg(name().action(ArgAction::Append))
+                .arg(name().action(ArgAction::Append).help("Names of the secrets"))
                 .arg(output::arg(&[TEXT, JSON])),
             provider(),
         ])
@@ -73,10 +73,11 @@ fn provider() -> Command {
                 .long(PASSWORD_IN_KEYRING)
                 .action(ArgAction::SetTrue)
                 .requires(PROVIDER)
-                .help("For `encrypted`: save the password in the keyring after it is entered"),
+                .help("For `encrypted`: save the password of the file in the keyring after the next prompt for it"),
         )
         .arg(Arg::new(COMMAND).value_name("PROGRAM").last(true).num_args(1..).requires(PROVIDER).help(
-            "For `command`: the program that prints a secret, and its arguments; `{name}` stands for the secret's name",
+            "For `command`: the program that prints a secret, and its arguments, in which `{name}` stands for the \
+             secret's name",
         ))
         .arg(output::arg(&[TEXT, JSON]))
 }
@@ -109,7 +110,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             let secrets = secrets()?;
             let all = executor::run(secrets.list())?;
             if all.is_empty() {
-                output::hint("no secrets are stored; `mcpm secret set NAME` stores one");
+                let provider = StoreConfig::load(&Environment::from_process())?.provider;
+                output::hint(match provider {
+                    Provider::Environment => {
+                        "no secrets are set; set the secret NAME in the variable `MCPM_SECRET_NAME`"
+                    }
+                    _ => "no secrets are stored; `mcpm secret set NAME` stores one",
+                });
             }
             match output::format(matches) {
                 JSON => output::json(&all)?,

@@ -36,8 +36,8 @@ pub(super) fn add(command: Command) -> Command {
                 .value_name("TRANSPORT")
                 .value_parser(PossibleValuesParser::new(modes))
                 .help(
-                    "Transport of the server; `sse` is deprecated [default: that of the workload, \
-                     otherwise `streamable-http`]",
+                    "Transport to connect with; `sse` is deprecated [default: for a workload, the transport of its \
+                     URL; otherwise `streamable-http`]",
                 ),
         )
         .args(StdioBridge::option_specs().map(args::arg_of_many))

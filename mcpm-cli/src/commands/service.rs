@@ -1,4 +1,4 @@
-//! `mcpm service`: installs a user service that starts interrupted workloads when the machine starts.
+//! `mcpm service`: installs, removes and shows a user service that starts interrupted workloads at login or at boot.
 
 use std::{
     env, fs, io,
@@ -29,14 +29,15 @@ const VARIABLES: [&str; 10] = [
 
 pub(crate) fn command() -> Command {
     Command::new("service")
-        .about("Start workloads when the machine starts")
+        .about("Start workloads when the user logs in or the machine starts")
         .long_about(
-            "Start workloads when the machine starts\n\n\
-             Installs a user service, for systemd on Linux and launchd on macOS. The service starts the workloads that \
-             were running when the machine or their supervisor stopped (`mcpm start --interrupted`), but not workloads \
-             that were stopped with `mcpm stop`. On Linux, `loginctl enable-linger` lets the service start before the \
-             user logs in. Secrets must be readable without a prompt: store them in the keyring, or store the password \
-             of the encrypted file in the keyring (`mcpm secret provider encrypted --password-in-keyring`).",
+            "Start workloads when the user logs in or the machine starts\n\n\
+             `mcpm service install` installs a user service, for systemd on Linux or for launchd on macOS. When the \
+             user logs in, the service starts the workloads that were running when the machine or their supervisor \
+             stopped (`mcpm start --interrupted`), but not workloads that were stopped with `mcpm stop`. On Linux, \
+             after `loginctl enable-linger`, the service starts with the machine instead. Secrets must be readable \
+             without a prompt: store them in the keyring, or store the password of the encrypted file in the keyring \
+             (`mcpm secret provider encrypted --password-in-keyring`).",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -102,7 +103,7 @@ fn install(path: &Path, text: &str) -> Result<()> {
             Some(before) => fs::write(path, before),
             None => fs::remove_file(path),
         };
-        return Err(error);
+        return Err(error.hint("install the service file yourself; `mcpm service install --print` prints it"));
     }
     Ok(())
 }
@@ -141,13 +142,14 @@ fn system(program: &str, args: &[&str]) -> Result<String> {
         .args(args)
         .output()
         .map_err(|error| unavailable().source(error))?;
+    let text = |output: &[u8]| String::from_utf8_lossy(output).trim().to_owned();
+    let said = text(&outcome.stdout);
     if outcome.status.success() {
-        return Ok(String::from_utf8_lossy(&outcome.stdout).trim().to_owned());
+        return Ok(said);
     }
-    let said = String::from_utf8_lossy(&outcome.stderr).trim().to_owned();
-    Err(unavailable()
-        .source(said)
-        .hint("install the service file yourself; `mcpm service install --print` prints it"))
+    // `systemctl is-enabled` writes the state of a disabled unit to standard output, and fails.
+    let why = text(&outcome.stderr);
+    Err(unavailable().source(if why.is_empty() { said } else { why }))
 }
 
 #[cfg(not(any(target_os = "macos", windows)))]

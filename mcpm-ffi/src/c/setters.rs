@@ -11,7 +11,7 @@ use super::{ProxyBuilder, WorkloadBuilder, builder};
 /// permissions and the environment variables. A name that the registry does not have is taken as the
 /// name of an image. Use `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as
 /// it is. mcpm builds a container image for a package, and for a path that begins with `./`, `../` or
-/// `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
+/// `/`: a script such as `./server.py` or `./server.ts`, a folder with a `pyproject.toml`,
 /// `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). For a URL, mcpm runs only a proxy,
 /// which forwards requests to the remote server.
 #[unsafe(no_mangle)]
@@ -56,9 +56,12 @@ pub unsafe extern "C" fn mcpm_workload_builder_label(builder: *mut WorkloadBuild
 
 /// Transport mode of the server.
 ///
+/// If the registry entry names no transport, or if there is no registry entry, the default is
+/// `streamable-http` for URLs and for images that expose a port, and `stdio` for all other servers.
+///
 /// One of `sse`, `streamable-http`, `stdio`.
 ///
-/// Default: from the registry entry, otherwise detected.
+/// Default: from the registry entry or the kind of server.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_transport(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -105,7 +108,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_target_host(builder: *mut Workloa
 
 /// Port the container exposes, for the transports `sse` and `streamable-http`.
 ///
-/// Default: the port the image exposes, otherwise 8080.
+/// Default: from the registry entry, otherwise the port the image exposes, otherwise 8080.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_target_port(builder: *mut WorkloadBuilder, value: u16) {
     // SAFETY: the conventions in the header.
@@ -122,7 +125,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_publish(builder: *mut WorkloadBui
     unsafe { builder::set_text(builder, "publish", value) }
 }
 
-/// Network mode of the container: `host`, `bridge`, or a network by name.
+/// Network mode of the container: `bridge`, `host`, `none`, `container:NAME`, or the name of a network.
 ///
 /// Without this option, the `network.mode` of the permission profile is used, if the profile has one.
 ///
@@ -135,9 +138,10 @@ pub unsafe extern "C" fn mcpm_workload_builder_network(builder: *mut WorkloadBui
 
 /// Isolate the container network from the host.
 ///
-/// Each connection of the server passes through mcpm, which rejects all that the permission profile
-/// does not allow. Even without this option, mcpm isolates the container if the permission profile
-/// allows no connections, or is a file that restricts them.
+/// Each connection of the server passes through mcpm, which rejects connections that the permission
+/// profile does not allow. Even without this option, mcpm isolates the container if the permission
+/// profile allows no connections, or is a file that restricts them. The built-in runtime isolates all
+/// containers except those in the network `host`.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -175,7 +179,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_env_file(builder: *mut WorkloadBu
     unsafe { builder::set_text(builder, "env_file", value) }
 }
 
-/// Load environment variables from all files in a folder.
+/// Load environment variables from all files in a folder, except hidden files.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_env_file_dir(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -196,8 +200,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_secret(builder: *mut WorkloadBuil
 
 /// Mount a host file or folder into the container.
 ///
-/// The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-/// (private) for SELinux relabelling. A relative host path is resolved from the current folder.
+/// The container path may be followed by a colon and comma-separated options: `ro` or `rw`, and `z`
+/// (shared) or `Z` (private) for SELinux relabelling. A relative host path is resolved from the current
+/// folder.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_volume(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -247,9 +252,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_from_config(builder: *mut Workloa
 
 /// Load global ignore patterns from `mcpmignore` in the configuration folder.
 ///
-/// If a file or folder in a mount matches one of these patterns, or a pattern in the `.mcpmignore` of
-/// the mounted folder, the server sees an empty file or folder in its place. The syntax is that of
-/// `.gitignore`.
+/// If a file or folder in a mounted folder matches one of these patterns, or a pattern in a
+/// `.mcpmignore` file there, the server sees an empty file or folder in its place. Builds of local
+/// projects leave out files that match the global patterns. The syntax is that of `.gitignore`.
 ///
 /// Default: `true`.
 #[unsafe(no_mangle)]
@@ -319,10 +324,11 @@ pub unsafe extern "C" fn mcpm_workload_builder_sigstore_trusted_root(builder: *m
     unsafe { builder::set_text(builder, "sigstore_trusted_root", value) }
 }
 
-/// Custom CA certificate file used for container builds.
+/// Custom CA certificate file for container builds and for servers in containers.
 ///
 /// The build of a package and the package's server trust the certificates in the file. A server from an
-/// image gets the file in its container, and environment variables with the path of the file.
+/// image gets the certificates as files in its container, and environment variables with the paths of
+/// these files, such as `SSL_CERT_FILE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -331,17 +337,17 @@ pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBui
 
 /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
 ///
-/// Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
-/// proxy`, server registries, image registries that signatures are read from, identity providers, token
-/// exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
-/// built-in runtime uses these.
+/// mcpm trusts these certificates in addition to those of the system: for remote servers, the target of
+/// `mcpm proxy`, server registries, image registries that signatures are read from, identity providers,
+/// token exchange and telemetry. The built-in runtime also trusts them when it pulls an image. A
+/// container engine pulls images with its own certificates.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_mcpm_ca_bundle(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "mcpm_ca_bundle", value) }
 }
 
-/// Base image for packages (`uvx://`, `npx://`, `go://`).
+/// Base image for packages, and for local scripts, projects and MCP bundles.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_runtime_image(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -355,7 +361,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_runtime_add_package(builder: *mut
     unsafe { builder::set_text(builder, "runtime_add_package", value) }
 }
 
-/// Path prefix prepended to SSE endpoint URLs.
+/// Path prefix prepended to URLs that the proxy sends to clients, such as SSE endpoint URLs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_endpoint_prefix(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -448,7 +454,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_package_command(builder: *mut Wor
     unsafe { builder::set_text(builder, "package_command", value) }
 }
 
-/// Additional package to install together with a `uvx://` or `npx://` package or a local script.
+/// Additional package to install together with a Python or Node.js package, project or script.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_with_package(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -457,10 +463,10 @@ pub unsafe extern "C" fn mcpm_workload_builder_with_package(builder: *mut Worklo
 
 /// Value for a key of an MCP bundle; the bundle's manifest defines the keys.
 ///
-/// A file or folder is mounted read-write at the same path in the container; `-v PATH:PATH:ro` mounts
-/// it read-only. If a key may have several values, repeat the option. For a key that is a secret, use
-/// `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to which the
-/// manifest assigns the key.
+/// If the key takes a file or folder, mcpm mounts that file or folder read-write at the same path in
+/// the container; `-v PATH:PATH:ro` mounts it read-only. If a key may have several values, repeat the
+/// option. For a key that is a secret, use `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the
+/// environment variable to which the manifest assigns the key.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_config(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -523,9 +529,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_allowed_origins(builder: *mut Wor
 ///
 /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
 /// rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
-/// names listed there and here. Otherwise, loopback names and the hosts of `--host` and
-/// `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
-/// address that is not loopback accepts any name.
+/// names listed there and here. Otherwise, it also accepts loopback names and the hosts of `--host` and
+/// `--allowed-origins`. If it listens on an address that is not loopback, it also accepts all IP
+/// addresses and, if it requires authentication, all names.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_allowed_hosts(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -564,7 +570,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_audience(builder: *mut Workl
 
 /// OIDC client ID.
 ///
-/// With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
+/// The proxy identifies itself with this ID at the introspection endpoint. Without
+/// `--oidc-introspection-url`, tokens that are not JWTs are introspected only if a client secret is set
+/// as well.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_client_id(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -646,8 +654,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_jwks_auth_token_file(builder: *mu
 
 /// Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
 ///
-/// Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
-/// of outgoing authentication forwards the credentials of its clients.
+/// Without this option, `mcpm run` logs in if the server asks for it. Other commands then log in only
+/// if another option for the login is set. `mcpm proxy` without any option of outgoing authentication
+/// forwards the credentials of its clients.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -663,14 +672,14 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_issuer(builder: *mut 
     unsafe { builder::set_text(builder, "remote_auth_issuer", value) }
 }
 
-/// Authorization endpoint, instead of the issuer, for OAuth without OIDC.
+/// Authorization endpoint, instead of the issuer, for an authorization server without metadata.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_authorize_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "remote_auth_authorize_url", value) }
 }
 
-/// Token endpoint, instead of the issuer, for OAuth without OIDC.
+/// Token endpoint, instead of the issuer, for an authorization server without metadata.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_token_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -693,9 +702,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_metadata_url(b
 
 /// OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
 ///
-/// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
-/// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
-/// process list.
+/// Do not use this option in production: other users of the machine may see the secret in the process
+/// list. The option takes precedence over `--remote-auth-client-secret-file`, which takes precedence
+/// over the variable `MCPM_REMOTE_OAUTH_CLIENT_SECRET`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -711,9 +720,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_secret_file(bu
 
 /// Bearer token for the remote server, instead of OAuth.
 ///
-/// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
-/// `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
-/// process list.
+/// Do not use this option in production: other users of the machine may see the token in the process
+/// list. The option takes precedence over `--remote-auth-bearer-token-file`, which takes precedence
+/// over the variable `MCPM_REMOTE_AUTH_BEARER_TOKEN`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_bearer_token(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -797,7 +806,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_forward_headers_secret(bui
 /// OAuth 2.0 token exchange endpoint; enables token exchange.
 ///
 /// Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
-/// Requires incoming authentication (`--oidc-issuer`).
+/// Requires incoming authentication; see `--oidc-issuer`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -820,8 +829,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_id(builder:
 
 /// Client secret for token exchange.
 ///
-/// This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
-/// Not for production: other users of the machine may see the secret in the process list.
+/// Do not use this option in production: other users of the machine may see the secret in the process
+/// list. The option takes precedence over the variable `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`, and cannot
+/// be combined with `--token-exchange-client-secret-file`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -830,7 +840,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret(buil
 
 /// File with the client secret for token exchange.
 ///
-/// mcpm reads the file again for each exchange.
+/// mcpm reads the file again for each exchange. The file takes precedence over the variable
+/// `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret_file(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -868,8 +879,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_header_name(builde
 
 /// OTLP endpoint URL.
 ///
-/// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
-/// scheme is missing, it is `https`.
+/// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the URL
+/// has no scheme, mcpm uses `https`, or `http` with `--otel-insecure`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_endpoint(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1027,10 +1038,10 @@ pub unsafe extern "C" fn mcpm_proxy_builder_debug(builder: *mut ProxyBuilder, va
 
 /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
 ///
-/// Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
-/// proxy`, server registries, image registries that signatures are read from, identity providers, token
-/// exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
-/// built-in runtime uses these.
+/// mcpm trusts these certificates in addition to those of the system: for remote servers, the target of
+/// `mcpm proxy`, server registries, image registries that signatures are read from, identity providers,
+/// token exchange and telemetry. The built-in runtime also trusts them when it pulls an image. A
+/// container engine pulls images with its own certificates.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_mcpm_ca_bundle(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1108,9 +1119,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyB
 ///
 /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
 /// rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
-/// names listed there and here. Otherwise, loopback names and the hosts of `--host` and
-/// `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
-/// address that is not loopback accepts any name.
+/// names listed there and here. Otherwise, it also accepts loopback names and the hosts of `--host` and
+/// `--allowed-origins`. If it listens on an address that is not loopback, it also accepts all IP
+/// addresses and, if it requires authentication, all names.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_allowed_hosts(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1138,7 +1149,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_audience(builder: *mut ProxyBui
 
 /// OIDC client ID.
 ///
-/// With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
+/// The proxy identifies itself with this ID at the introspection endpoint. Without
+/// `--oidc-introspection-url`, tokens that are not JWTs are introspected only if a client secret is set
+/// as well.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_client_id(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1220,8 +1233,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_jwks_auth_token_file(builder: *mut P
 
 /// Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
 ///
-/// Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
-/// of outgoing authentication forwards the credentials of its clients.
+/// Without this option, `mcpm run` logs in if the server asks for it. Other commands then log in only
+/// if another option for the login is set. `mcpm proxy` without any option of outgoing authentication
+/// forwards the credentials of its clients.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -1237,14 +1251,14 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_issuer(builder: *mut Pro
     unsafe { builder::set_text(builder, "remote_auth_issuer", value) }
 }
 
-/// Authorization endpoint, instead of the issuer, for OAuth without OIDC.
+/// Authorization endpoint, instead of the issuer, for an authorization server without metadata.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_authorize_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "remote_auth_authorize_url", value) }
 }
 
-/// Token endpoint, instead of the issuer, for OAuth without OIDC.
+/// Token endpoint, instead of the issuer, for an authorization server without metadata.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_token_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1267,9 +1281,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_metadata_url(buil
 
 /// OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
 ///
-/// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
-/// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
-/// process list.
+/// Do not use this option in production: other users of the machine may see the secret in the process
+/// list. The option takes precedence over `--remote-auth-client-secret-file`, which takes precedence
+/// over the variable `MCPM_REMOTE_OAUTH_CLIENT_SECRET`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1285,9 +1299,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_secret_file(build
 
 /// Bearer token for the remote server, instead of OAuth.
 ///
-/// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
-/// `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
-/// process list.
+/// Do not use this option in production: other users of the machine may see the token in the process
+/// list. The option takes precedence over `--remote-auth-bearer-token-file`, which takes precedence
+/// over the variable `MCPM_REMOTE_AUTH_BEARER_TOKEN`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_bearer_token(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1371,7 +1385,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_forward_headers_secret(builde
 /// OAuth 2.0 token exchange endpoint; enables token exchange.
 ///
 /// Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
-/// Requires incoming authentication (`--oidc-issuer`).
+/// Requires incoming authentication; see `--oidc-issuer`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1394,8 +1408,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_id(builder: *m
 
 /// Client secret for token exchange.
 ///
-/// This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
-/// Not for production: other users of the machine may see the secret in the process list.
+/// Do not use this option in production: other users of the machine may see the secret in the process
+/// list. The option takes precedence over the variable `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`, and cannot
+/// be combined with `--token-exchange-client-secret-file`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1404,7 +1419,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret(builder
 
 /// File with the client secret for token exchange.
 ///
-/// mcpm reads the file again for each exchange.
+/// mcpm reads the file again for each exchange. The file takes precedence over the variable
+/// `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret_file(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1442,8 +1458,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_header_name(builder: 
 
 /// OTLP endpoint URL.
 ///
-/// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
-/// scheme is missing, it is `https`.
+/// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the URL
+/// has no scheme, mcpm uses `https`, or `http` with `--otel-insecure`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_otel_endpoint(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

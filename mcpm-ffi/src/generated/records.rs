@@ -9,7 +9,7 @@ pub struct WorkloadOptions {
     /// permissions and the environment variables. A name that the registry does not have is taken as the
     /// name of an image. Use `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as
     /// it is. mcpm builds a container image for a package, and for a path that begins with `./`, `../` or
-    /// `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
+    /// `/`: a script such as `./server.py` or `./server.ts`, a folder with a `pyproject.toml`,
     /// `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). For a URL, mcpm runs only a proxy,
     /// which forwards requests to the remote server.
     #[uniffi(default)]
@@ -34,9 +34,12 @@ pub struct WorkloadOptions {
     pub label: Vec<KeyValue>,
     /// Transport mode of the server.
     ///
+    /// If the registry entry names no transport, or if there is no registry entry, the default is
+    /// `streamable-http` for URLs and for images that expose a port, and `stdio` for all other servers.
+    ///
     /// One of `sse`, `streamable-http`, `stdio`.
     ///
-    /// Default: from the registry entry, otherwise detected.
+    /// Default: from the registry entry or the kind of server.
     #[uniffi(default)]
     pub transport: Option<Transport>,
     /// Transport that the proxy of a stdio server offers; `sse` is deprecated and will be removed.
@@ -63,7 +66,7 @@ pub struct WorkloadOptions {
     pub target_host: Option<String>,
     /// Port the container exposes, for the transports `sse` and `streamable-http`.
     ///
-    /// Default: the port the image exposes, otherwise 8080.
+    /// Default: from the registry entry, otherwise the port the image exposes, otherwise 8080.
     #[uniffi(default)]
     pub target_port: Option<u16>,
     /// Publish a container port on the host.
@@ -72,7 +75,7 @@ pub struct WorkloadOptions {
     /// port is given, a free host port is chosen. IPv6 addresses are written in brackets.
     #[uniffi(default)]
     pub publish: Vec<PublishSpec>,
-    /// Network mode of the container: `host`, `bridge`, or a network by name.
+    /// Network mode of the container: `bridge`, `host`, `none`, `container:NAME`, or the name of a network.
     ///
     /// Without this option, the `network.mode` of the permission profile is used, if the profile has one.
     ///
@@ -81,9 +84,10 @@ pub struct WorkloadOptions {
     pub network: Option<String>,
     /// Isolate the container network from the host.
     ///
-    /// Each connection of the server passes through mcpm, which rejects all that the permission profile
-    /// does not allow. Even without this option, mcpm isolates the container if the permission profile
-    /// allows no connections, or is a file that restricts them.
+    /// Each connection of the server passes through mcpm, which rejects connections that the permission
+    /// profile does not allow. Even without this option, mcpm isolates the container if the permission
+    /// profile allows no connections, or is a file that restricts them. The built-in runtime isolates all
+    /// containers except those in the network `host`.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -105,7 +109,7 @@ pub struct WorkloadOptions {
     /// Load environment variables from a file.
     #[uniffi(default)]
     pub env_file: Option<PathBuf>,
-    /// Load environment variables from all files in a folder.
+    /// Load environment variables from all files in a folder, except hidden files.
     #[uniffi(default)]
     pub env_file_dir: Option<PathBuf>,
     /// Secret from the secret store, passed to the server as an environment variable.
@@ -118,8 +122,9 @@ pub struct WorkloadOptions {
     pub secret: Vec<SecretRef>,
     /// Mount a host file or folder into the container.
     ///
-    /// The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-    /// (private) for SELinux relabelling. A relative host path is resolved from the current folder.
+    /// The container path may be followed by a colon and comma-separated options: `ro` or `rw`, and `z`
+    /// (shared) or `Z` (private) for SELinux relabelling. A relative host path is resolved from the current
+    /// folder.
     #[uniffi(default)]
     pub volume: Vec<VolumeSpec>,
     /// Files and networks that the server may use.
@@ -149,9 +154,9 @@ pub struct WorkloadOptions {
     pub from_config: Option<PathBuf>,
     /// Load global ignore patterns from `mcpmignore` in the configuration folder.
     ///
-    /// If a file or folder in a mount matches one of these patterns, or a pattern in the `.mcpmignore` of
-    /// the mounted folder, the server sees an empty file or folder in its place. The syntax is that of
-    /// `.gitignore`.
+    /// If a file or folder in a mounted folder matches one of these patterns, or a pattern in a
+    /// `.mcpmignore` file there, the server sees an empty file or folder in its place. Builds of local
+    /// projects leave out files that match the global patterns. The syntax is that of `.gitignore`.
     ///
     /// Default: `true`.
     #[uniffi(default)]
@@ -193,27 +198,28 @@ pub struct WorkloadOptions {
     /// Default: Sigstore's public instance.
     #[uniffi(default)]
     pub sigstore_trusted_root: Option<PathBuf>,
-    /// Custom CA certificate file used for container builds.
+    /// Custom CA certificate file for container builds and for servers in containers.
     ///
     /// The build of a package and the package's server trust the certificates in the file. A server from an
-    /// image gets the file in its container, and environment variables with the path of the file.
+    /// image gets the certificates as files in its container, and environment variables with the paths of
+    /// these files, such as `SSL_CERT_FILE`.
     #[uniffi(default)]
     pub ca_cert: Option<PathBuf>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
     ///
-    /// Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
-    /// proxy`, server registries, image registries that signatures are read from, identity providers, token
-    /// exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
-    /// built-in runtime uses these.
+    /// mcpm trusts these certificates in addition to those of the system: for remote servers, the target of
+    /// `mcpm proxy`, server registries, image registries that signatures are read from, identity providers,
+    /// token exchange and telemetry. The built-in runtime also trusts them when it pulls an image. A
+    /// container engine pulls images with its own certificates.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
-    /// Base image for packages (`uvx://`, `npx://`, `go://`).
+    /// Base image for packages, and for local scripts, projects and MCP bundles.
     #[uniffi(default)]
     pub runtime_image: Option<String>,
     /// Additional Linux package to install in the builder and runtime stages of the image.
     #[uniffi(default)]
     pub runtime_add_package: Vec<String>,
-    /// Path prefix prepended to SSE endpoint URLs.
+    /// Path prefix prepended to URLs that the proxy sends to clients, such as SSE endpoint URLs.
     #[uniffi(default)]
     pub endpoint_prefix: Option<String>,
     /// Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
@@ -266,15 +272,15 @@ pub struct WorkloadOptions {
     /// Which command of the package starts the server, if the package has more than one command.
     #[uniffi(default)]
     pub package_command: Option<String>,
-    /// Additional package to install together with a `uvx://` or `npx://` package or a local script.
+    /// Additional package to install together with a Python or Node.js package, project or script.
     #[uniffi(default)]
     pub with_package: Vec<String>,
     /// Value for a key of an MCP bundle; the bundle's manifest defines the keys.
     ///
-    /// A file or folder is mounted read-write at the same path in the container; `-v PATH:PATH:ro` mounts
-    /// it read-only. If a key may have several values, repeat the option. For a key that is a secret, use
-    /// `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to which the
-    /// manifest assigns the key.
+    /// If the key takes a file or folder, mcpm mounts that file or folder read-write at the same path in
+    /// the container; `-v PATH:PATH:ro` mounts it read-only. If a key may have several values, repeat the
+    /// option. For a key that is a secret, use `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the
+    /// environment variable to which the manifest assigns the key.
     #[uniffi(default)]
     pub config: Vec<KeyValue>,
     /// Rebuild the package's image with the newest matching version of the package.
@@ -313,9 +319,9 @@ pub struct WorkloadOptions {
     ///
     /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
     /// rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
-    /// names listed there and here. Otherwise, loopback names and the hosts of `--host` and
-    /// `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
-    /// address that is not loopback accepts any name.
+    /// names listed there and here. Otherwise, it also accepts loopback names and the hosts of `--host` and
+    /// `--allowed-origins`. If it listens on an address that is not loopback, it also accepts all IP
+    /// addresses and, if it requires authentication, all names.
     #[uniffi(default)]
     pub allowed_hosts: Vec<String>,
     /// Registry that server names are looked up in: `embedded`, a file, or a URL.
@@ -338,7 +344,9 @@ pub struct WorkloadOptions {
     pub oidc_audience: Option<String>,
     /// OIDC client ID.
     ///
-    /// With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
+    /// The proxy identifies itself with this ID at the introspection endpoint. Without
+    /// `--oidc-introspection-url`, tokens that are not JWTs are introspected only if a client secret is set
+    /// as well.
     #[uniffi(default)]
     pub oidc_client_id: Option<String>,
     /// OIDC client secret, for introspection.
@@ -384,8 +392,9 @@ pub struct WorkloadOptions {
     pub jwks_auth_token_file: Option<PathBuf>,
     /// Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
     ///
-    /// Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
-    /// of outgoing authentication forwards the credentials of its clients.
+    /// Without this option, `mcpm run` logs in if the server asks for it. Other commands then log in only
+    /// if another option for the login is set. `mcpm proxy` without any option of outgoing authentication
+    /// forwards the credentials of its clients.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -393,10 +402,10 @@ pub struct WorkloadOptions {
     /// OAuth/OIDC issuer URL.
     #[uniffi(default)]
     pub remote_auth_issuer: Option<String>,
-    /// Authorization endpoint, instead of the issuer, for OAuth without OIDC.
+    /// Authorization endpoint, instead of the issuer, for an authorization server without metadata.
     #[uniffi(default)]
     pub remote_auth_authorize_url: Option<String>,
-    /// Token endpoint, instead of the issuer, for OAuth without OIDC.
+    /// Token endpoint, instead of the issuer, for an authorization server without metadata.
     #[uniffi(default)]
     pub remote_auth_token_url: Option<String>,
     /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
@@ -407,9 +416,9 @@ pub struct WorkloadOptions {
     pub remote_auth_client_metadata_url: Option<String>,
     /// OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
     ///
-    /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
-    /// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
-    /// process list.
+    /// Do not use this option in production: other users of the machine may see the secret in the process
+    /// list. The option takes precedence over `--remote-auth-client-secret-file`, which takes precedence
+    /// over the variable `MCPM_REMOTE_OAUTH_CLIENT_SECRET`.
     #[uniffi(default)]
     pub remote_auth_client_secret: Option<Secret>,
     /// File with the OAuth client secret.
@@ -417,9 +426,9 @@ pub struct WorkloadOptions {
     pub remote_auth_client_secret_file: Option<PathBuf>,
     /// Bearer token for the remote server, instead of OAuth.
     ///
-    /// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
-    /// `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
-    /// process list.
+    /// Do not use this option in production: other users of the machine may see the token in the process
+    /// list. The option takes precedence over `--remote-auth-bearer-token-file`, which takes precedence
+    /// over the variable `MCPM_REMOTE_AUTH_BEARER_TOKEN`.
     #[uniffi(default)]
     pub remote_auth_bearer_token: Option<Secret>,
     /// File with the bearer token for the remote server.
@@ -463,7 +472,7 @@ pub struct WorkloadOptions {
     /// OAuth 2.0 token exchange endpoint; enables token exchange.
     ///
     /// Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
-    /// Requires incoming authentication (`--oidc-issuer`).
+    /// Requires incoming authentication; see `--oidc-issuer`.
     #[uniffi(default)]
     pub token_exchange_url: Option<String>,
     /// Audience to request for the new token.
@@ -474,13 +483,15 @@ pub struct WorkloadOptions {
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
-    /// Not for production: other users of the machine may see the secret in the process list.
+    /// Do not use this option in production: other users of the machine may see the secret in the process
+    /// list. The option takes precedence over the variable `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`, and cannot
+    /// be combined with `--token-exchange-client-secret-file`.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.
     ///
-    /// mcpm reads the file again for each exchange.
+    /// mcpm reads the file again for each exchange. The file takes precedence over the variable
+    /// `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
     #[uniffi(default)]
     pub token_exchange_client_secret_file: Option<PathBuf>,
     /// Scopes to request for the new token.
@@ -502,8 +513,8 @@ pub struct WorkloadOptions {
     pub token_exchange_header_name: Option<String>,
     /// OTLP endpoint URL.
     ///
-    /// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
-    /// scheme is missing, it is `https`.
+    /// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the URL
+    /// has no scheme, mcpm uses `https`, or `http` with `--otel-insecure`.
     #[uniffi(default)]
     pub otel_endpoint: Option<String>,
     /// Use HTTP instead of HTTPS for the OTLP endpoint.
@@ -594,10 +605,10 @@ pub struct ProxyOptions {
     pub debug: Option<bool>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
     ///
-    /// Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
-    /// proxy`, server registries, image registries that signatures are read from, identity providers, token
-    /// exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
-    /// built-in runtime uses these.
+    /// mcpm trusts these certificates in addition to those of the system: for remote servers, the target of
+    /// `mcpm proxy`, server registries, image registries that signatures are read from, identity providers,
+    /// token exchange and telemetry. The built-in runtime also trusts them when it pulls an image. A
+    /// container engine pulls images with its own certificates.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
@@ -643,9 +654,9 @@ pub struct ProxyOptions {
     ///
     /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
     /// rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
-    /// names listed there and here. Otherwise, loopback names and the hosts of `--host` and
-    /// `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
-    /// address that is not loopback accepts any name.
+    /// names listed there and here. Otherwise, it also accepts loopback names and the hosts of `--host` and
+    /// `--allowed-origins`. If it listens on an address that is not loopback, it also accepts all IP
+    /// addresses and, if it requires authentication, all names.
     #[uniffi(default)]
     pub allowed_hosts: Vec<String>,
     /// OIDC issuer URL.
@@ -661,7 +672,9 @@ pub struct ProxyOptions {
     pub oidc_audience: Option<String>,
     /// OIDC client ID.
     ///
-    /// With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
+    /// The proxy identifies itself with this ID at the introspection endpoint. Without
+    /// `--oidc-introspection-url`, tokens that are not JWTs are introspected only if a client secret is set
+    /// as well.
     #[uniffi(default)]
     pub oidc_client_id: Option<String>,
     /// OIDC client secret, for introspection.
@@ -707,8 +720,9 @@ pub struct ProxyOptions {
     pub jwks_auth_token_file: Option<PathBuf>,
     /// Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
     ///
-    /// Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
-    /// of outgoing authentication forwards the credentials of its clients.
+    /// Without this option, `mcpm run` logs in if the server asks for it. Other commands then log in only
+    /// if another option for the login is set. `mcpm proxy` without any option of outgoing authentication
+    /// forwards the credentials of its clients.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -716,10 +730,10 @@ pub struct ProxyOptions {
     /// OAuth/OIDC issuer URL.
     #[uniffi(default)]
     pub remote_auth_issuer: Option<String>,
-    /// Authorization endpoint, instead of the issuer, for OAuth without OIDC.
+    /// Authorization endpoint, instead of the issuer, for an authorization server without metadata.
     #[uniffi(default)]
     pub remote_auth_authorize_url: Option<String>,
-    /// Token endpoint, instead of the issuer, for OAuth without OIDC.
+    /// Token endpoint, instead of the issuer, for an authorization server without metadata.
     #[uniffi(default)]
     pub remote_auth_token_url: Option<String>,
     /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
@@ -730,9 +744,9 @@ pub struct ProxyOptions {
     pub remote_auth_client_metadata_url: Option<String>,
     /// OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
     ///
-    /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
-    /// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
-    /// process list.
+    /// Do not use this option in production: other users of the machine may see the secret in the process
+    /// list. The option takes precedence over `--remote-auth-client-secret-file`, which takes precedence
+    /// over the variable `MCPM_REMOTE_OAUTH_CLIENT_SECRET`.
     #[uniffi(default)]
     pub remote_auth_client_secret: Option<Secret>,
     /// File with the OAuth client secret.
@@ -740,9 +754,9 @@ pub struct ProxyOptions {
     pub remote_auth_client_secret_file: Option<PathBuf>,
     /// Bearer token for the remote server, instead of OAuth.
     ///
-    /// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
-    /// `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
-    /// process list.
+    /// Do not use this option in production: other users of the machine may see the token in the process
+    /// list. The option takes precedence over `--remote-auth-bearer-token-file`, which takes precedence
+    /// over the variable `MCPM_REMOTE_AUTH_BEARER_TOKEN`.
     #[uniffi(default)]
     pub remote_auth_bearer_token: Option<Secret>,
     /// File with the bearer token for the remote server.
@@ -786,7 +800,7 @@ pub struct ProxyOptions {
     /// OAuth 2.0 token exchange endpoint; enables token exchange.
     ///
     /// Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
-    /// Requires incoming authentication (`--oidc-issuer`).
+    /// Requires incoming authentication; see `--oidc-issuer`.
     #[uniffi(default)]
     pub token_exchange_url: Option<String>,
     /// Audience to request for the new token.
@@ -797,13 +811,15 @@ pub struct ProxyOptions {
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
-    /// Not for production: other users of the machine may see the secret in the process list.
+    /// Do not use this option in production: other users of the machine may see the secret in the process
+    /// list. The option takes precedence over the variable `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`, and cannot
+    /// be combined with `--token-exchange-client-secret-file`.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.
     ///
-    /// mcpm reads the file again for each exchange.
+    /// mcpm reads the file again for each exchange. The file takes precedence over the variable
+    /// `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
     #[uniffi(default)]
     pub token_exchange_client_secret_file: Option<PathBuf>,
     /// Scopes to request for the new token.
@@ -825,8 +841,8 @@ pub struct ProxyOptions {
     pub token_exchange_header_name: Option<String>,
     /// OTLP endpoint URL.
     ///
-    /// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
-    /// scheme is missing, it is `https`.
+    /// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the URL
+    /// has no scheme, mcpm uses `https`, or `http` with `--otel-insecure`.
     #[uniffi(default)]
     pub otel_endpoint: Option<String>,
     /// Use HTTP instead of HTTPS for the OTLP endpoint.

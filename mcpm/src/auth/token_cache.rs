@@ -1,4 +1,4 @@
-//! Caches responses of an identity provider about tokens.
+//! Caches data about tokens, such as the responses of an identity provider.
 //!
 //! Concurrent lookups of one token share one request, and the number of concurrent requests is limited. The cache is
 //! bounded in entries and bytes. Entries of accepted tokens are never evicted for rejected tokens, because any caller
@@ -45,7 +45,7 @@ impl TokenDigest {
     }
 }
 
-/// A response about a token.
+/// The result for a token.
 #[derive(Debug, Clone)]
 pub(super) struct CachedToken<T> {
     pub(super) value: T,

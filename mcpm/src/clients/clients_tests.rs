@@ -406,7 +406,10 @@ fn projects_have_files_of_their_own() {
         assert_eq!(fs::metadata(&written.file).unwrap().permissions().mode() & 0o777, 0o644);
     }
     let error = user.clients.check("windsurf", None, &options).unwrap_err();
-    assert!(error.to_string().contains("Windsurf has no configuration file for a project"), "{error}");
+    assert!(
+        error.to_string().contains("Windsurf does not read configuration files from project folders"),
+        "{error}"
+    );
     let entries = user.clients.entries().unwrap();
     assert!(entries.iter().all(|entry| entry.project.as_deref() == Some(&project)));
     user.clients.remove("cursor", "time", Some(Path::new("project"))).unwrap();

@@ -9,7 +9,7 @@ use super::{
     edit::{FieldValue, Fields},
     table::{ClientFormat, Fixed, TokenReference},
 };
-use crate::{Error, ErrorKind, Result, options::ProxyMode, printable::Printable as _};
+use crate::{Error, ErrorKind, Result, options::ProxyMode};
 
 /// How the client starts `mcpm proxy stdio`.
 #[derive(Debug, Clone)]
@@ -76,7 +76,8 @@ fn token(
         || variable.starts_with(|c: char| c.is_ascii_digit())
         || !variable.chars().all(is_name)
     {
-        let message = format!("`{}` is not a valid name of an environment variable", variable.printable());
+        // It may be the token.
+        let message = "the name of the variable for the token may have only ASCII letters, digits and `_`";
         return Err(Error::new(ErrorKind::InvalidOption, message)
             .hint("pass the name of the variable, not the token"));
     }

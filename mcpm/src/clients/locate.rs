@@ -39,7 +39,7 @@ impl ClientFormat {
     /// `InvalidOption` when the client has none; `NotFound` when there is no such folder.
     pub(super) fn project_file(&self, folder: &Path) -> Result<PathBuf> {
         let Some(first) = self.project.first() else {
-            let message = format!("{} has no configuration file for a project", self.name);
+            let message = format!("{} does not read configuration files from project folders", self.name);
             return Err(Error::new(ErrorKind::InvalidOption, message));
         };
         if !folder.is_dir() {

@@ -1,4 +1,4 @@
-//! Adds entries for workloads to the configuration files of MCP clients.
+//! Adds entries for workloads to the configuration files of MCP clients, and replaces a user's entries with them.
 //!
 //! [`Clients::add`] writes the entry of a workload into the file of a client, in the form that the client documents: a
 //! URL if the client and the workload's proxy both speak streamable HTTP, otherwise the command
@@ -364,7 +364,10 @@ fn check_editable(client: &ClientFormat, path: &Path) -> Result<serde_json::Map<
 }
 
 fn foreign_entry(path: &Path, name: &str) -> Error {
-    let message = format!("`{}` has an entry `{name}` that mcpm has not written", path.display());
+    let message = format!(
+        "`{}` has an entry `{name}` that mcpm has not written, or that was changed since",
+        path.display()
+    );
     Error::new(ErrorKind::NameTaken, message).hint("remove it, or give the workload another name")
 }
 

@@ -1,6 +1,6 @@
 //! Lists all reasons for denials: the id, layer, meaning and usual fix of each.
 //!
-//! Layers deny with a [`Reason`], so clients get only ids from this list. `docs/reference/reasons.md` is generated from
+//! Every denial has a [`Reason`], so clients get only ids from this list. `docs/reference/reasons.md` is generated from
 //! the list.
 
 use crate::Error;
@@ -118,7 +118,7 @@ reasons! {
         TokenInactive = "auth.token_inactive", "get a new token";
         /// The token lacks a scope that option `oidc_required_scopes` requires.
         InsufficientScope = "auth.insufficient_scope", "request a token with the scopes in the challenge";
-        /// The identity provider cannot be reached, and no cached result applies.
+        /// A request to the identity provider failed, and no cached result applies.
         ProviderUnavailable = "auth.provider_unavailable",
             "check that the identity provider works, and that the proxy can connect to it";
     }
@@ -229,7 +229,7 @@ reasons! {
             "configure the endpoint to allow the exchange for option `token_exchange_client_id`, and check the secret";
         /// The token exchange returned no token that could be sent to the server.
         ExchangeUnusableToken = "exchange.unusable_token", "configure the endpoint to return a bearer token";
-        /// The token endpoint cannot be reached.
+        /// A request to the token endpoint failed.
         ExchangeUnavailable = "exchange.provider_unavailable",
             "check the endpoint in option `token_exchange_url`; the log of the proxy has details";
         /// The server does not accept the exchanged token.

@@ -43,12 +43,13 @@ pub(super) fn check_path(path: &str) -> Result<(), String> {
         return Err("the repository name is missing".to_owned());
     }
     if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return Err("a repository name is lower case".to_owned());
+        return Err("the repository name must be lower case".to_owned());
     }
     match path.split('/').find(|part| !is_path_component(part)) {
         Some("") => Err("the repository name has an empty part".to_owned()),
         Some(part) => Err(format!(
-            "`{}` in the repository name may have only letters and digits, joined by one `.`, one or two `_`, or `-`",
+            "`{}` in the repository name may have only ASCII letters and digits, joined by one `.`, one or two `_`, or \
+             any number of `-`",
             one_line(part)
         )),
         None => Ok(()),

@@ -12,7 +12,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::grammar::{check_path, is_digest, is_domain, is_tag, one_line, split_domain};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, redact::url::split_scheme};
 
 /// The registry of a reference without a domain.
 const DEFAULT_REGISTRY: &str = "docker.io";
@@ -36,11 +36,13 @@ pub struct ImageReference {
 
 /// Returns the part of a text that an error may quote: a URL whose scheme is missing may contain a password or a key.
 fn without_secrets(text: &str) -> String {
-    let path = text.split(['?', '#']).next().unwrap_or_default();
-    match path.split_once('@') {
-        Some((before, after)) if before.contains(':') && !after.starts_with("sha") => format!("…@{after}"),
-        _ => path.to_owned(),
-    }
+    // A password may contain `@`, `?` or `#`.
+    let (before, rest) = match text.rsplit_once('@') {
+        Some((userinfo, rest)) if userinfo.contains(':') && !rest.starts_with("sha") => ("…@", rest),
+        Some((userinfo, rest)) if userinfo.contains(':') && rest.contains('/') => ("…@", rest),
+        _ => ("", text),
+    };
+    format!("{before}{}", rest.split(['?', '#']).next().unwrap_or_default())
 }
 
 impl ImageReference {
@@ -58,7 +60,7 @@ impl ImageReference {
         if text.is_empty() {
             return Err(Error::new(ErrorKind::InvalidOption, "the image reference is empty"));
         }
-        if text.contains("://") {
+        if split_scheme(text).is_some() {
             return Err(
                 invalid("an image reference has no URL scheme").hint("leave out everything up to `://`")
             );
@@ -72,7 +74,9 @@ impl ImageReference {
             None => (text, None),
         };
         if digest.is_some_and(|digest| !is_digest(digest)) {
-            return Err(invalid("the part after `@` must be a digest such as `sha256:` and 64 hex digits"));
+            return Err(invalid(
+                "the part after `@` must be a digest such as `sha256:` and 64 lower-case hex digits",
+            ));
         }
         // A colon after the last slash starts the tag; one before it belongs to the registry's port.
         let (name, tag) = match rest.rsplit_once(':') {
@@ -81,7 +85,7 @@ impl ImageReference {
         };
         if tag.is_some_and(|tag| !is_tag(tag)) {
             return Err(invalid(
-                "a tag has 1 to 128 letters, digits, `_`, `.` and `-`, and starts with neither `.` nor `-`",
+                "a tag has 1 to 128 ASCII letters, digits, `_`, `.` and `-`, and starts with neither `.` nor `-`",
             ));
         }
         if name.len() > MAX_NAME_LENGTH {
@@ -89,7 +93,9 @@ impl ImageReference {
         }
         let (domain, path) = split_domain(name);
         if domain.is_some_and(|domain| !is_domain(domain)) {
-            return Err(invalid("the registry must be a host name with an optional port"));
+            return Err(invalid(
+                "the registry before the first `/` must be a host name or an address, with an optional port",
+            ));
         }
         check_path(path).map_err(|why| invalid(&why))?;
         if domain.is_none() && path.len() == 64 && path.bytes().all(|byte| byte.is_ascii_hexdigit()) {

@@ -67,7 +67,11 @@ fn bad_references_are_refused_with_their_reason() {
             "`h.example/mcp` is not an image reference: an image reference has neither",
         ),
         ("h.example/mcp?key=canary&u=https://x", "`h.example/mcp` is not an image reference"),
+        ("h.example:1/mcp?next=https://canary", "an image reference has neither a query"),
         ("me:canary@h.example/mcp", "`…@h.example/mcp` is not an image reference"),
+        ("me:canary@shared.example/mcp", "`…@shared.example/mcp` is not an image reference"),
+        ("me:can@ary?canary@h", "`…@h` is not an image reference"),
+        ("a:1@sha256:abc", "`a:1@sha256:abc` is not an image reference"),
     ];
     for (text, why) in cases {
         let error = ImageReference::parse(text).unwrap_err();

@@ -130,6 +130,7 @@ fn a_bad_value_names_its_option_and_stores_nothing() {
             "invalid value `http` for `transport`: expected `sse`, `streamable-http` or `stdio`",
         ),
         ("target-port", "0", "invalid value `0` for `target_port`: expected a number from 1 to 65535"),
+        ("target-port", "-1", "invalid value `-1` for `target_port`: expected a number from 1 to 65535"),
         ("proxy-port", "65536", "invalid value `65536` for `proxy_port`: expected a port from 0 to 65535"),
         (
             "otel-sampling-rate",

@@ -6,7 +6,7 @@ use super::{Protocol, ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
 const EXPECTED: &str =
-    "expected `hostPort:containerPort` or `containerPort`, with an address before and `/udp` after if needed";
+    "expected `[ip:]hostPort:containerPort[/udp]` or `containerPort[/udp]`, with ports up to 65535";
 
 /// A published port: `[ip:]hostPort:containerPort[/udp]`, or `containerPort`. IPv6 addresses are written in
 /// brackets.
@@ -82,8 +82,8 @@ fn split_address(text: &str) -> Result<(Option<IpAddr>, &str)> {
 }
 
 fn port(text: &str) -> Result<u16> {
-    if text.contains('-') {
-        return Err(invalid_value("port ranges are not supported; repeat the option"));
+    if text.contains('-') && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
+        return Err(invalid_value("port ranges are not supported; repeat the option for each port"));
     }
     // `parse` alone would accept `+80`.
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

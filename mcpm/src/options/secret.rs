@@ -139,32 +139,47 @@ impl FromStr for SecretRef {
         match text.split_once(",target=") {
             None => Err(invalid_value("expected `NAME,target=TARGET`")),
             Some(("", _)) => Err(invalid_value("the name of the secret is empty")),
-            Some((_, "")) => {
-                Err(invalid_value("the name of the environment variable after `target=` is empty"))
+            Some((_, "")) => Err(invalid_value("the target after `target=` is empty")),
+            Some((name, target)) => {
+                check_target(target).map_err(invalid_value)?;
+                if name.contains(',') {
+                    return Err(invalid_value("the name of the secret cannot contain `,`"));
+                }
+                if target.contains([',', '=', '\0']) {
+                    return Err(invalid_value("the target cannot contain `,`, `=` or a NUL byte"));
+                }
+                Ok(Self { name: name.to_owned(), target: target.to_owned() })
             }
-            Some((_, target))
-                if target.strip_prefix(FILE_TARGET_PREFIX).is_some_and(|path| !is_file(path)) =>
-            {
-                Err(invalid_value("expected the absolute path of a file in the container after `file:`"))
-            }
-            Some((_, target))
-                if target.strip_prefix(HEADER_TARGET_PREFIX).is_some_and(|name| !is_header(name)) =>
-            {
-                Err(invalid_value("expected the name of a header after `header:`"))
-            }
-            Some((name, target)) if name.contains(',') || target.contains([',', '=', '\0']) => {
-                Err(invalid_value("expected `NAME,target=TARGET` and nothing else"))
-            }
-            Some((name, target)) => Ok(Self { name: name.to_owned(), target: target.to_owned() }),
         }
     }
 }
 
-/// Returns whether a path in a container names a file unambiguously.
-fn is_file(path: &str) -> bool {
-    path.strip_prefix('/').is_some_and(|below| {
-        below.split('/').all(|part| !matches!(part, "" | "." | "..")) && !path.contains(':')
-    })
+/// Checks the part of a target after `file:` or `header:`.
+fn check_target(target: &str) -> Result<(), &'static str> {
+    if let Some(path) = target.strip_prefix(FILE_TARGET_PREFIX) {
+        return check_file(path);
+    }
+    match target.strip_prefix(HEADER_TARGET_PREFIX) {
+        Some(name) if !is_header(name) => Err("expected the name of a header after `header:`"),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a path in a container names a file unambiguously.
+fn check_file(path: &str) -> Result<(), &'static str> {
+    let Some(below) = path.strip_prefix('/') else {
+        return Err("the path after `file:` must be absolute");
+    };
+    if path.contains(':') {
+        return Err("the path after `file:` must not contain `:`");
+    }
+    if below.split('/').any(|part| matches!(part, "." | "..")) {
+        return Err("the path after `file:` must not have a segment `.` or `..`");
+    }
+    if below.split('/').any(str::is_empty) {
+        return Err("the path after `file:` must not contain `//` or end with `/`");
+    }
+    Ok(())
 }
 
 fn is_header(name: &str) -> bool {

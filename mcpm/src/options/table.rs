@@ -1,4 +1,4 @@
-//! Declares every option of `mcpm run` and `mcpm proxy` once, in the order of the help.
+//! Declares the options of `mcpm run` and `mcpm proxy`, in the order of the help.
 //!
 //! A row has a name, a slot (`Option` for one value, `Vec` for many, `List` for many that may be comma-separated), a
 //! type, the default as a user would type it, and settings of [`OptionSpec`](super::OptionSpec). If all options of a
@@ -23,7 +23,7 @@ options! {
         /// permissions and the environment variables. A name that the registry does not have is taken as the name of an
         /// image. Use `registry:NAME` or `image:IMAGE` to select one of the two.
         /// An image is run as it is. mcpm builds a container image for a package, and for a path that begins with `./`,
-        /// `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
+        /// `../` or `/`: a script such as `./server.py` or `./server.ts`, a folder with a `pyproject.toml`,
         /// `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). For a URL, mcpm runs only a proxy, which
         /// forwards requests to the remote server.
         server: Option<String> [
@@ -44,8 +44,11 @@ options! {
         /// Label to add to the container
         label: Vec<KeyValue> [short: Some('l')];
         /// Transport mode of the server
+        ///
+        /// If the registry entry names no transport, or if there is no registry entry, the default is `streamable-http`
+        /// for URLs and for images that expose a port, and `stdio` for all other servers.
         transport: Option<Transport> [
-            common: true, computed_default: Some("from the registry entry, otherwise detected"),
+            common: true, computed_default: Some("from the registry entry or the kind of server"),
         ];
         /// Transport that the proxy of a stdio server offers; `sse` is deprecated and will be removed
         proxy_mode: Option<ProxyMode> = "streamable-http";
@@ -79,22 +82,24 @@ options! {
         target_host: Option<String> = "127.0.0.1" [kind: ValueKind::Host];
         /// Port the container exposes, for the transports `sse` and `streamable-http`
         target_port: Option<u16> [
-            range: Some((1.0, 65535.0)), computed_default: Some("the port the image exposes, otherwise 8080"),
+            range: Some((1.0, 65535.0)),
+            computed_default: Some("from the registry entry, otherwise the port the image exposes, otherwise 8080"),
         ];
         /// Publish a container port on the host
         ///
         /// The port is bound to the loopback address unless another address precedes it. If only the container
         /// port is given, a free host port is chosen. IPv6 addresses are written in brackets.
         publish: Vec<PublishSpec> [short: Some('p')];
-        /// Network mode of the container: `host`, `bridge`, or a network by name
+        /// Network mode of the container: `bridge`, `host`, `none`, `container:NAME`, or the name of a network
         ///
         /// Without this option, the `network.mode` of the permission profile is used, if the profile has one.
         network: Option<String> = "bridge" [placeholder: Some("NETWORK")];
         /// Isolate the container network from the host
         ///
-        /// Each connection of the server passes through mcpm, which rejects all that the permission profile does not
-        /// allow. Even without this option, mcpm isolates the container if the permission profile allows no
-        /// connections, or is a file that restricts them.
+        /// Each connection of the server passes through mcpm, which rejects connections that the permission profile
+        /// does not allow. Even without this option, mcpm isolates the container if the permission profile allows no
+        /// connections, or is a file that restricts them. The built-in runtime isolates all containers except those in
+        /// the network `host`.
         isolate_network: Option<bool> = "false" [common: true];
         /// Let an isolated container connect to the container runtime's gateway addresses
         ///
@@ -108,7 +113,7 @@ options! {
         env: Vec<EnvVar> [common: true, short: Some('e')];
         /// Load environment variables from a file
         env_file: Option<PathBuf>;
-        /// Load environment variables from all files in a folder
+        /// Load environment variables from all files in a folder, except hidden files
         env_file_dir: Option<PathBuf> [kind: ValueKind::Folder];
         /// Secret from the secret store, passed to the server as an environment variable
         ///
@@ -118,9 +123,8 @@ options! {
         secret: Vec<SecretRef> [common: true];
         /// Mount a host file or folder into the container
         ///
-        /// The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-        /// (private) for SELinux relabelling. A relative host path is resolved from the current
-        /// folder.
+        /// The container path may be followed by a colon and comma-separated options: `ro` or `rw`, and `z` (shared) or
+        /// `Z` (private) for SELinux relabelling. A relative host path is resolved from the current folder.
         volume: Vec<VolumeSpec> [common: true, short: Some('v')];
         /// Files and networks that the server may use
         permission_profile: Option<PermissionProfile> [
@@ -146,8 +150,9 @@ options! {
         from_config: Option<PathBuf> [is_exclusive: true];
         /// Load global ignore patterns from `mcpmignore` in the configuration folder
         ///
-        /// If a file or folder in a mount matches one of these patterns, or a pattern in the `.mcpmignore` of the
-        /// mounted folder, the server sees an empty file or folder in its place. The syntax is that of `.gitignore`.
+        /// If a file or folder in a mounted folder matches one of these patterns, or a pattern in a `.mcpmignore` file
+        /// there, the server sees an empty file or folder in its place. Builds of local projects leave out files that
+        /// match the global patterns. The syntax is that of `.gitignore`.
         ignore_globally: Option<bool> = "true";
         /// Print the container paths of the overlays that hide ignored files and folders
         ///
@@ -182,27 +187,28 @@ options! {
             feature: Some(Feature::Verify),
             placeholder: Some("FILE"), computed_default: Some("Sigstore's public instance"), addition: true,
         ];
-        /// Custom CA certificate file used for container builds
+        /// Custom CA certificate file for container builds and for servers in containers
         ///
         /// The build of a package and the package's server trust the certificates in the file. A server from an image
-        /// gets the file in its container, and environment variables with the path of the file.
+        /// gets the certificates as files in its container, and environment variables with the paths of these files,
+        /// such as `SSL_CERT_FILE`.
         ca_cert: Option<PathBuf>;
     }
     section "Workload and container" | "Proxy" for (run, proxy as addition) {
         /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)
         ///
-        /// Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm proxy`,
-        /// server registries, image registries that signatures are read from, identity providers, token exchange and
-        /// telemetry. When a container engine pulls an image, it uses its own certificates; the built-in runtime uses
-        /// these.
+        /// mcpm trusts these certificates in addition to those of the system: for remote servers, the target of
+        /// `mcpm proxy`, server registries, image registries that signatures are read from, identity providers, token
+        /// exchange and telemetry. The built-in runtime also trusts them when it pulls an image. A container engine
+        /// pulls images with its own certificates.
         mcpm_ca_bundle: Option<PathBuf>;
     }
     section "Workload and container" for (run) {
-        /// Base image for packages (`uvx://`, `npx://`, `go://`)
+        /// Base image for packages, and for local scripts, projects and MCP bundles
         runtime_image: Option<String> [placeholder: Some("IMAGE")];
         /// Additional Linux package to install in the builder and runtime stages of the image
         runtime_add_package: Vec<String> [placeholder: Some("PACKAGE")];
-        /// Path prefix prepended to SSE endpoint URLs
+        /// Path prefix prepended to URLs that the proxy sends to clients, such as SSE endpoint URLs
         endpoint_prefix: Option<String> [placeholder: Some("PREFIX")];
     }
     section "Workload and container" | "Proxy" for (run, proxy as addition) {
@@ -239,14 +245,14 @@ options! {
         runtime: Option<RuntimeChoice> = "auto" [addition: true];
         /// Which command of the package starts the server, if the package has more than one command
         package_command: Option<String> [placeholder: Some("COMMAND"), addition: true];
-        /// Additional package to install together with a `uvx://` or `npx://` package or a local script
+        /// Additional package to install together with a Python or Node.js package, project or script
         with_package: Vec<String> [flag_name: Some("with"), placeholder: Some("PACKAGE"), addition: true];
         /// Value for a key of an MCP bundle; the bundle's manifest defines the keys
         ///
-        /// A file or folder is mounted read-write at the same path in the container; `-v PATH:PATH:ro` mounts it
-        /// read-only. If a key may have several values, repeat the option. For a key that is a secret, use
-        /// `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to which the manifest
-        /// assigns the key.
+        /// If the key takes a file or folder, mcpm mounts that file or folder read-write at the same path in the
+        /// container; `-v PATH:PATH:ro` mounts it read-only. If a key may have several values, repeat the option. For a
+        /// key that is a secret, use `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to
+        /// which the manifest assigns the key.
         config: Vec<KeyValue> [addition: true];
         /// Rebuild the package's image with the newest matching version of the package
         rebuild: Option<bool> = "false" [addition: true, conflicts_with: &["offline"]];
@@ -270,8 +276,9 @@ options! {
         ///
         /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS rebinding.
         /// If the permission profile has `network.inbound.allow_host`, the proxy accepts only the names listed there
-        /// and here. Otherwise, loopback names and the hosts of `--host` and `--allowed-origins` need not be listed,
-        /// and a proxy that requires authentication and listens on an address that is not loopback accepts any name.
+        /// and here. Otherwise, it also accepts loopback names and the hosts of `--host` and `--allowed-origins`. If it
+        /// listens on an address that is not loopback, it also accepts all IP addresses and, if it requires
+        /// authentication, all names.
         allowed_hosts: List<String> [placeholder: Some("HOST,..."), addition: true];
     }
     section "Workload and container" for (run) {
@@ -293,7 +300,8 @@ options! {
         ];
         /// OIDC client ID
         ///
-        /// With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
+        /// The proxy identifies itself with this ID at the introspection endpoint. Without `--oidc-introspection-url`,
+        /// tokens that are not JWTs are introspected only if a client secret is set as well.
         oidc_client_id: Option<String> [placeholder: Some("ID")];
         /// OIDC client secret, for introspection
         oidc_client_secret: Option<Secret> [env: Some("MCPM_OIDC_CLIENT_SECRET")];
@@ -326,17 +334,18 @@ options! {
     section "Outgoing authentication" for (run, proxy) needs Login {
         /// Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it
         ///
-        /// Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option of
-        /// outgoing authentication forwards the credentials of its clients.
+        /// Without this option, `mcpm run` logs in if the server asks for it. Other commands then log in only if
+        /// another option for the login is set. `mcpm proxy` without any option of outgoing authentication forwards the
+        /// credentials of its clients.
         remote_auth: Option<bool> = "false";
         /// OAuth/OIDC issuer URL
         remote_auth_issuer: Option<String> [
             kind: ValueKind::Url,
             conflicts_with: &["remote_auth_authorize_url", "remote_auth_token_url"],
         ];
-        /// Authorization endpoint, instead of the issuer, for OAuth without OIDC
+        /// Authorization endpoint, instead of the issuer, for an authorization server without metadata
         remote_auth_authorize_url: Option<String> [kind: ValueKind::Url];
-        /// Token endpoint, instead of the issuer, for OAuth without OIDC
+        /// Token endpoint, instead of the issuer, for an authorization server without metadata
         remote_auth_token_url: Option<String> [kind: ValueKind::Url];
         /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591)
         remote_auth_client_id: Option<String> [placeholder: Some("ID")];
@@ -344,15 +353,17 @@ options! {
         remote_auth_client_metadata_url: Option<String> [kind: ValueKind::Url, addition: true];
         /// OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`
         ///
-        /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
-        /// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the process list.
+        /// Do not use this option in production: other users of the machine may see the secret in the process list. The
+        /// option takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
+        /// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`.
         remote_auth_client_secret: Option<Secret> [env: Some("MCPM_REMOTE_OAUTH_CLIENT_SECRET")];
         /// File with the OAuth client secret
         remote_auth_client_secret_file: Option<PathBuf>;
         /// Bearer token for the remote server, instead of OAuth
         ///
-        /// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
-        /// `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the process list.
+        /// Do not use this option in production: other users of the machine may see the token in the process list. The
+        /// option takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
+        /// `MCPM_REMOTE_AUTH_BEARER_TOKEN`.
         remote_auth_bearer_token: Option<Secret> [env: Some("MCPM_REMOTE_AUTH_BEARER_TOKEN")];
         /// File with the bearer token for the remote server
         remote_auth_bearer_token_file: Option<PathBuf>;
@@ -385,7 +396,7 @@ options! {
         /// OAuth 2.0 token exchange endpoint; enables token exchange
         ///
         /// Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
-        /// Requires incoming authentication (`--oidc-issuer`).
+        /// Requires incoming authentication; see `--oidc-issuer`.
         token_exchange_url: Option<String> [kind: ValueKind::Url];
         /// Audience to request for the new token
         token_exchange_audience: Option<String> [placeholder: Some("AUDIENCE")];
@@ -393,14 +404,16 @@ options! {
         token_exchange_client_id: Option<String> [placeholder: Some("ID")];
         /// Client secret for token exchange
         ///
-        /// This option and `--token-exchange-client-secret-file` take precedence over the environment variable. Not
-        /// for production: other users of the machine may see the secret in the process list.
+        /// Do not use this option in production: other users of the machine may see the secret in the process list. The
+        /// option takes precedence over the variable `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`, and cannot be combined with
+        /// `--token-exchange-client-secret-file`.
         token_exchange_client_secret: Option<Secret> [
             env: Some("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"), conflicts_with: &["token_exchange_client_secret_file"],
         ];
         /// File with the client secret for token exchange
         ///
-        /// mcpm reads the file again for each exchange.
+        /// mcpm reads the file again for each exchange. The file takes precedence over the variable
+        /// `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
         token_exchange_client_secret_file: Option<PathBuf>;
         /// Scopes to request for the new token
         token_exchange_scopes: List<String> [placeholder: Some("SCOPE,...")];
@@ -416,8 +429,8 @@ options! {
     section "Telemetry" for (run, proxy as addition) needs Telemetry {
         /// OTLP endpoint URL
         ///
-        /// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the scheme is
-        /// missing, it is `https`.
+        /// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the URL has no
+        /// scheme, mcpm uses `https`, or `http` with `--otel-insecure`.
         otel_endpoint: Option<String> [kind: ValueKind::Url];
         /// Use HTTP instead of HTTPS for the OTLP endpoint
         otel_insecure: Option<bool> = "false";

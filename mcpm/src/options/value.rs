@@ -1,8 +1,8 @@
 //! Defines option values, and the fields that store them.
 //!
 //! [`OptionValue`] is one value with its text form, [`Slot`] is a field that stores one or many values, and
-//! [`ErasedSlot`] is a slot of any type. The text form is the same on the command line, in C and in JSON, except that
-//! numbers and booleans are JSON values.
+//! [`ErasedSlot`] is a slot of any type. The text form is the same on the command line and in C. In JSON, numbers and
+//! booleans are JSON values, and other values have their text form.
 
 use std::{borrow::Cow, path::PathBuf, time::Duration};
 
@@ -262,7 +262,7 @@ fn parse_part<T: OptionValue>(spec: &OptionSpec, part: &str) -> Result<T, String
     if spec.arity == Arity::List && part.is_empty() {
         return Err("an item of the list is empty".to_owned());
     }
-    let value = T::parse(part)?;
+    let value = T::parse(part).map_err(|reason| spec.range.map_or(reason, expected_number))?;
     check_value(spec, &value)?;
     Ok(value)
 }
@@ -271,10 +271,14 @@ fn check_value<T: OptionValue>(spec: &OptionSpec, value: &T) -> Result<(), Strin
     value.check()?;
     match (spec.range, value.number()) {
         (Some((low, high)), Some(number)) if !(low..=high).contains(&number) => {
-            Err(format!("expected a number from {low} to {high}"))
+            Err(expected_number((low, high)))
         }
         _ => Ok(()),
     }
+}
+
+fn expected_number((low, high): (f64, f64)) -> String {
+    format!("expected a number from {low} to {high}")
 }
 
 /// The error of a parser that does not know the option's name.

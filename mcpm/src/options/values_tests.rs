@@ -66,7 +66,10 @@ fn ports_that_cannot_be_published_are_refused() {
     }
     assert_eq!(reason::<PublishSpec>("80:0"), "the container's port cannot be 0");
     assert_eq!(reason::<PublishSpec>("80:80/sctp"), "expected `tcp` or `udp`");
-    assert_eq!(reason::<PublishSpec>("8000-8010:80"), "port ranges are not supported; repeat the option");
+    assert_eq!(
+        reason::<PublishSpec>("8000-8010:80"),
+        "port ranges are not supported; repeat the option for each port"
+    );
     assert_eq!(reason::<PublishSpec>("localhost:80:80"), "expected an IP address before the ports");
     assert_eq!(
         reason::<PublishSpec>("[1.2.3.4]:80:80"),

@@ -41,30 +41,31 @@ impl FromStr for VolumeSpec {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let expected =
-            || invalid_value("expected `host-path:container-path`, or `host-path:container-path:ro`");
+        let not_absolute = || {
+            invalid_value(
+                "the path in the container must be absolute: expected `host-path:/container-path[:OPTION,...]`",
+            )
+        };
         // Split from the right, because a host path may contain a colon; the container path starts with a slash.
-        let (front, back) = text.rsplit_once(':').ok_or_else(expected)?;
+        let (front, back) = text.rsplit_once(':').ok_or_else(|| {
+            invalid_value(
+                "expected `host-path:container-path[:OPTION,...]`; the options are `ro`, `rw`, `z` and `Z`",
+            )
+        })?;
         let (host, container, settings) = if back.starts_with('/') {
             (front, back, None)
         } else {
-            let (host, container) = front.rsplit_once(':').ok_or_else(|| {
-                invalid_value(
-                    "the path in the container must be absolute: expected `host-path:/container-path`",
-                )
-            })?;
+            let (host, container) = front.rsplit_once(':').ok_or_else(not_absolute)?;
             (host, container, Some(back))
         };
         if host.is_empty() {
-            return Err(expected());
+            return Err(invalid_value("the host path before `:` is empty"));
         }
         if !container.starts_with('/') {
-            return Err(invalid_value(
-                "the path in the container must be absolute: expected `host-path:/container-path`",
-            ));
+            return Err(not_absolute());
         }
         if container.split('/').any(|part| matches!(part, "." | "..")) {
-            return Err(invalid_value("the path in the container must not contain `.` or `..`"));
+            return Err(invalid_value("the path in the container must not have a segment `.` or `..`"));
         }
         let mut volume = Self::new(host, container);
         if let Some(settings) = settings {

@@ -16,9 +16,11 @@ const COMPARISONS: [&str; 8] = ["===", "==", ">=", "<=", "!=", "~=", "<", ">"];
 /// name all packages that they need.
 pub(crate) fn requirements(ecosystem: Ecosystem, packages: &[String]) -> Result<Vec<String>> {
     if matches!(ecosystem, Ecosystem::Go | Ecosystem::Bundle) && !packages.is_empty() {
-        let message = "`with_package` is for `uvx://`, `npx://` and scripts of Python and Node.js";
+        let message = "`with_package` is for Python and Node.js packages, projects and scripts";
         return Err(Error::new(ErrorKind::InvalidOption, message).hint(match ecosystem {
-            Ecosystem::Go => "add the module to `go.mod`",
+            Ecosystem::Go => {
+                "leave out `with_package`: a Go program names all modules that it needs in its `go.mod`"
+            }
             _ => "leave out `with_package`: a bundle declares all packages that it needs",
         }));
     }

@@ -85,7 +85,7 @@ pub(super) fn not_a_script(file: &Path, ecosystem: Option<Ecosystem>) -> Error {
         ),
         None => (
             "is neither a script, nor a bundle, nor a folder with a project",
-            "scripts end in `.py`, `.js`, `.mjs`, `.cjs`, `.ts`, `.mts` or `.cts`, and bundles in `.mcpb`",
+            "scripts end in `.py`, `.js`, `.mjs`, `.cjs`, `.ts`, `.mts` or `.cts`, and bundles in `.mcpb` or `.dxt`",
         ),
     };
     invalid(file, what).hint(hint)

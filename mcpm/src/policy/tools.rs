@@ -77,8 +77,10 @@ impl ToolPolicy {
                 Some(name) => (&mut denied, name),
                 None => (&mut allowed, pattern.as_str()),
             };
-            check(name)
-                .map_err(|reason| invalid(format!("invalid value `{pattern}` for `tools`: {reason}")))?;
+            check(name).map_err(|reason| {
+                let reason = if pattern == "!" { "no name follows the `!`" } else { reason };
+                invalid(format!("invalid value `{pattern}` for `tools`: {reason}"))
+            })?;
             names.push(name.to_owned());
         }
         let patterns = allowed.iter().chain(&denied).cloned().map(ConfiguredTool::Pattern);

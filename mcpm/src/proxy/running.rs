@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use http::StatusCode;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -76,7 +77,8 @@ impl RunningProxy {
         match stack.check().await {
             Ok(Passed::Mcp) => Ok(None),
             Ok(Passed::NeedsLogin(status)) => {
-                Ok(Some(format!("the target requires a login ({})", status.as_u16())))
+                let verb = if status == StatusCode::UNAUTHORIZED { "requires" } else { "may require" };
+                Ok(Some(format!("the target {verb} a login ({})", status.as_u16())))
             }
             Ok(Passed::Redirects(to)) => {
                 Ok(Some(format!("the target redirects to `{to}`, so clients may bypass the proxy")))

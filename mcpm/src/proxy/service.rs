@@ -312,7 +312,7 @@ async fn issuer_warning(incoming: Option<&TokenVerifier>) -> Option<String> {
         Err(_) => format!("no response within {} s", ISSUER_TIMEOUT.as_secs()),
     };
     Some(format!(
-        "callers cannot be authenticated now, because the identity provider cannot be reached: {why}"
+        "callers cannot be authenticated now, because a request to the identity provider failed: {why}"
     ))
 }
 

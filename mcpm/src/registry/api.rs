@@ -69,7 +69,8 @@ async fn pages(
                     "all pages of the registry's list of servers are together larger than {} MiB",
                     MAX_DOCUMENT_BYTES >> 20
                 );
-                Error::new(ErrorKind::Registry, message).hint("use a longer search term")
+                Error::new(ErrorKind::Registry, message)
+                    .hint("search for a more specific word with `mcpm search WORD`")
             })?;
             let page = document::page(&bytes, on_notice)
                 .map_err(|error| error.with("registry", redact_url(base)))?;

@@ -114,9 +114,13 @@ impl Registry {
             .with("registry", &self.source);
         match self.similar(name).await {
             Some(similar) => error.hint(format!("did you mean `{similar}`?")),
-            None => {
+            None if self.source == RegistrySource::Embedded => {
                 error.hint("list all servers with `mcpm registry list`, or find some with `mcpm search WORD`")
             }
+            None => error.hint(
+                "list all servers with `mcpm registry list`, or find some with `mcpm search WORD`, with the same \
+                 option `registry` if you have set it",
+            ),
         }
     }
 

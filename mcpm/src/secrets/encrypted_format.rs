@@ -159,7 +159,7 @@ pub(super) fn decrypt(bytes: &[u8], path: &Path, password: &Secret) -> Result<BT
 fn wrong_password(path: &Path) -> Error {
     let message = format!("the password of `{}` is wrong", path.display());
     Error::new(ErrorKind::SecretsUnavailable, message)
-        .hint("try again; the error is the same if the file was modified by another program")
+        .hint("use the correct password; the error is the same if another program has modified the file")
 }
 
 fn key(derivation: &Derivation, salt: &[u8], password: &Secret) -> Result<LessSafeKey> {

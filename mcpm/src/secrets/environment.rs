@@ -30,7 +30,7 @@ pub(super) fn variable_location(name: &str) -> String {
     format!("the variable `{}`", variable_name(name))
 }
 
-const LOCATION: &str = "the environment (`MCPM_SECRET_NAME`)";
+pub(super) const LOCATION: &str = "the environment (`MCPM_SECRET_NAME`)";
 
 #[async_trait]
 impl SecretStore for EnvironmentStore {

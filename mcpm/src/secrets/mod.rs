@@ -172,11 +172,16 @@ impl Secrets {
         let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let what = if names.len() == 1 { "is no secret" } else { "are no secrets" };
         let message = format!("there {what} {} in {}", quoted.join(", "), self.store.location());
-        let first = names.first().copied().unwrap_or_default();
-        Error::new(ErrorKind::NotFound, message).hint(format!(
-            "run `mcpm secret set {first}`, or set the variable `{}`",
-            environment::variable_name(first)
-        ))
+        let (each, name) = match names {
+            [name] => ("", *name),
+            _ => ("for each of them, ", "NAME"),
+        };
+        let run = match self.store.location() == environment::LOCATION {
+            true => String::new(),
+            false => format!("run `mcpm secret set {name}`, or "),
+        };
+        let variable = environment::variable_name(name);
+        Error::new(ErrorKind::NotFound, message).hint(format!("{each}{run}set the variable `{variable}`"))
     }
 }
 

@@ -201,8 +201,8 @@ impl ProcessSupervisor {
                     Err(error) => {
                         mux.disconnect("the server does not respond");
                         control.stop(Duration::ZERO).await;
-                        let reason = error.to_string();
-                        let reason = reason.strip_prefix("the server ").unwrap_or(&reason).to_owned();
+                        let reason = error.message();
+                        let reason = reason.strip_prefix("the server ").unwrap_or(reason).to_owned();
                         return ServeOutcome::Ended(ProcessExit { exit: None, reason, transient: false }, Some(error));
                     }
                 },

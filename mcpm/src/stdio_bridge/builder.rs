@@ -241,8 +241,8 @@ impl StdioBridgeBuilder {
             && Url::parse(&url).is_ok_and(|url| !is_confidential(&url))
         {
             let message =
-                "headers with credentials are not sent to a remote server over plain HTTP".to_owned();
-            return contradiction(message, "use an `https://` URL");
+                "headers that may contain credentials are not sent to a remote server over plain HTTP";
+            return contradiction(message.to_owned(), "use an `https://` URL");
         }
         let target = remote_target(&url, &options, headers, (outgoing, secrets), environment.as_ref())?;
         let client = ServerClient::new(target);

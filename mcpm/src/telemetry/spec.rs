@@ -115,13 +115,15 @@ fn speaks_tls(endpoint: &str) -> bool {
 
 /// Parses the URL of the collector.
 fn parse_endpoint(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<String> {
+    let text = text.trim();
     let scheme = if insecure { "http" } else { "https" };
     let full = if split_scheme(text).is_some() { text.to_owned() } else { format!("{scheme}://{text}") };
     let shown = redact_url_text(&full);
-    let bad = |why: &str| {
-        invalid_option(format!("`{shown}` is not a valid OTLP endpoint: {why}"))
-            .hint("use `https://HOST[:PORT][/PATH]`")
+    let form = match protocol {
+        OtlpProtocol::Http => "use `https://HOST[:PORT][/PATH]`",
+        OtlpProtocol::Grpc => "use `https://HOST[:PORT]`",
     };
+    let bad = |why: &str| invalid_option(format!("`{shown}` is not a valid OTLP endpoint: {why}")).hint(form);
     let mut url = Url::parse(&full).map_err(|error| bad(&error.to_string()))?;
     match url.scheme() {
         "https" | "http" if insecure => url.set_scheme("http").map_err(|()| bad("it has no scheme"))?,
@@ -143,7 +145,9 @@ fn parse_endpoint(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<
         return Err(bad("it has a query or a fragment"));
     }
     if protocol == OtlpProtocol::Grpc && url.path() != "/" {
-        return Err(bad("gRPC endpoints have no path"));
+        return Err(
+            bad("gRPC endpoints have no path").hint("leave out the path, or set `otel_protocol` to `http`")
+        );
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
@@ -159,13 +163,13 @@ fn names(headers: &[Header]) -> Result<Vec<String>> {
             invalid_option(format!("`{}` is not a valid header name", header.name.printable()))
         })?;
         if RESERVED_HEADERS.contains(&name.as_str()) {
-            return Err(invalid_option(format!("the header `{name}` is reserved for OTLP"))
+            return Err(invalid_option(format!("the header `{name}` is reserved for HTTP or OTLP"))
                 .with("option", "otel_headers"));
         }
         // gRPC treats these as binary.
         if name.as_str().ends_with("-bin") {
             return Err(invalid_option(format!(
-                "the header `{name}` is not supported: names that end in `-bin` are binary in gRPC"
+                "the header `{name}` is not supported: gRPC headers whose names end in `-bin` have binary values"
             ))
             .with("option", "otel_headers"));
         }
@@ -189,7 +193,7 @@ fn variables(names: &[String]) -> Result<Vec<String>> {
             return invalid("it is not a valid name of a variable");
         }
         if name.starts_with(RESERVED_PREFIX) {
-            return invalid("variables of mcpm may contain secrets");
+            return invalid("variables that begin with `MCPM_` may contain secrets");
         }
         if !kept.contains(name) {
             kept.push(name.clone());

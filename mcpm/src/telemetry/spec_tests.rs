@@ -81,7 +81,7 @@ fn what_cannot_be_is_refused() {
         (&[("otel-endpoint", "https://")], "not a valid OTLP endpoint"),
         (&[("otel-endpoint", "")], "not a valid OTLP endpoint"),
         (&[("otel-endpoint", "https://otel.example:4317/x"), ("otel-protocol", "grpc")], "path"),
-        (&[ENDPOINT, ("otel-headers", "content-type=x")], "reserved for OTLP"),
+        (&[ENDPOINT, ("otel-headers", "content-type=x")], "reserved for HTTP or OTLP"),
         (&[ENDPOINT, ("otel-headers", "x-bin=x")], "binary"),
         (&[ENDPOINT, ("otel-headers", "X-a=x"), ("otel-headers", "x-A=y")], "is set twice"),
         (&[ENDPOINT, ("otel-env-vars", "MCPM_SECRETS_PASSWORD")], "secrets"),

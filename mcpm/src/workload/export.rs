@@ -91,6 +91,12 @@ pub(super) fn read(path: &Path) -> Result<ImportedConfig> {
             format!("`{shown}` contains `from_config`, which an exported configuration cannot have"),
         ));
     }
+    if exported.run.server.is_none() {
+        return Err(Error::new(
+            ErrorKind::InvalidOption,
+            format!("`{shown}` does not contain `server`, which an exported configuration must have"),
+        ));
+    }
     Ok(ImportedConfig { options: exported.run, notices: Vec::new() })
 }
 

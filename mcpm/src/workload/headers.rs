@@ -1,15 +1,15 @@
 //! Resolves the headers that are added to each request to a remote server.
 //!
-//! A registry entry declares headers, and missing required values are prompted for. Options add headers whose values
-//! are secrets. A header that is set here takes precedence over a client's header of the same name. Secrets are stored
-//! as references, and are never sent over plain HTTP except to this machine.
+//! A registry entry can declare headers; the user is prompted for missing required values. Options add headers whose
+//! values are secrets. A header that is set here takes precedence over a client's header of the same name. Secrets are
+//! stored as references, and are never sent over plain HTTP except to this machine.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
     RemoteSpec, ValueOrigin,
     resolve::{
-        input_values::{InputMode, is_secret_target_name, prompts_for_secret, resolve_input},
+        input_values::{InputMode, hint_at_option, is_secret_target_name, prompts_for_secret, resolve_input},
         registry_values::RegistryValues,
         remote_url::RemoteUrl,
     },
@@ -98,11 +98,8 @@ pub(super) async fn resolve_headers(
         if prompts_for_secret(input, false, false) && !url.is_confidential() {
             return Err(plaintext_secret_error(&name, url));
         }
-        let value = resolve_input(input, input_mode).await.map_err(|error| match error.kind() {
-            ErrorKind::InvalidOption => error.hint(format!(
-                "set `secret` to `NAME,target=header:{name}`, or run in a terminal to be prompted"
-            )),
-            _ => error,
+        let value = resolve_input(input, input_mode).await.map_err(|error| {
+            hint_at_option(error, &format!("set `secret` to `NAME,target=header:{name}`"))
         })?;
         let Some(value) = value else { continue };
         known.push(name);

@@ -185,8 +185,8 @@ impl HttpServerSupervisor {
                     self.containers.last_output(id).await
                 );
                 return Err(Error::new(ErrorKind::StartFailed, message).hint(
-                    "set `target_port` to the port that the server listens on, or set `transport` to `stdio` if the \
-                     server uses stdio",
+                    "set `target_port` to the port that the server listens on, set `transport` to `stdio` if the \
+                     server uses stdio, or set `start_timeout` if it needs more time",
                 ));
             }
             tokio::time::sleep(pause).await;

@@ -51,9 +51,10 @@ pub(super) async fn check(
         Err(finding) => Err(match finding {
             Finding::Speaks(_) | Finding::Untrusted(_) => finding.error(&place),
             Finding::Unreachable(_) => finding.error(&place).hint("check the URL and the network"),
-            Finding::Redirects(..) => {
+            Finding::Redirects(_, Some(_)) => {
                 finding.error(&place).hint("use that URL instead, if it belongs to the server")
             }
+            _ if finding.is_temporary() => finding.error(&place).hint("check the URL, or try again later"),
             _ => finding.error(&place).hint("use the URL of the MCP endpoint, including its path"),
         }),
     }

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         publish: Iterable[_native.PublishSpec]
         """Publish a container port on the host."""
         network: str
-        """Network mode of the container: `host`, `bridge`, or a network by name."""
+        """Network mode of the container: `bridge`, `host`, `none`, `container:NAME`, or the name of a network."""
         isolate_network: bool
         """Isolate the container network from the host."""
         allow_runtime_gateway: bool
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         env_file: str | os.PathLike[str]
         """Load environment variables from a file."""
         env_file_dir: str | os.PathLike[str]
-        """Load environment variables from all files in a folder."""
+        """Load environment variables from all files in a folder, except hidden files."""
         secret: Mapping[str, str] | Iterable[_native.SecretRef]
         """Secret from the secret store, passed to the server as an environment variable."""
         volume: Iterable[_native.VolumeSpec]
@@ -82,15 +82,15 @@ if TYPE_CHECKING:
         sigstore_trusted_root: str | os.PathLike[str]
         """Sigstore `trusted_root.json` with the trusted certificate authorities and logs."""
         ca_cert: str | os.PathLike[str]
-        """Custom CA certificate file used for container builds."""
+        """Custom CA certificate file for container builds and for servers in containers."""
         mcpm_ca_bundle: str | os.PathLike[str]
         """CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)."""
         runtime_image: str
-        """Base image for packages (`uvx://`, `npx://`, `go://`)."""
+        """Base image for packages, and for local scripts, projects and MCP bundles."""
         runtime_add_package: Iterable[str]
         """Additional Linux package to install in the builder and runtime stages of the image."""
         endpoint_prefix: str
-        """Path prefix prepended to SSE endpoint URLs."""
+        """Path prefix prepended to URLs that the proxy sends to clients, such as SSE endpoint URLs."""
         trust_proxy_headers: bool
         """Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies."""
         tools: Iterable[str]
@@ -110,7 +110,7 @@ if TYPE_CHECKING:
         package_command: str
         """Which command of the package starts the server, if the package has more than one command."""
         with_package: Iterable[str]
-        """Additional package to install together with a `uvx://` or `npx://` package or a local script."""
+        """Additional package to install together with a Python or Node.js package, project or script."""
         config: Mapping[str, str] | Iterable[_native.KeyValue]
         """Value for a key of an MCP bundle; the bundle's manifest defines the keys."""
         rebuild: bool
@@ -154,9 +154,9 @@ if TYPE_CHECKING:
         remote_auth_issuer: str
         """OAuth/OIDC issuer URL."""
         remote_auth_authorize_url: str
-        """Authorization endpoint, instead of the issuer, for OAuth without OIDC."""
+        """Authorization endpoint, instead of the issuer, for an authorization server without metadata."""
         remote_auth_token_url: str
-        """Token endpoint, instead of the issuer, for OAuth without OIDC."""
+        """Token endpoint, instead of the issuer, for an authorization server without metadata."""
         remote_auth_client_id: str
         """OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591)."""
         remote_auth_client_metadata_url: str
@@ -282,9 +282,9 @@ if TYPE_CHECKING:
         remote_auth_issuer: str
         """OAuth/OIDC issuer URL."""
         remote_auth_authorize_url: str
-        """Authorization endpoint, instead of the issuer, for OAuth without OIDC."""
+        """Authorization endpoint, instead of the issuer, for an authorization server without metadata."""
         remote_auth_token_url: str
-        """Token endpoint, instead of the issuer, for OAuth without OIDC."""
+        """Token endpoint, instead of the issuer, for an authorization server without metadata."""
         remote_auth_client_id: str
         """OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591)."""
         remote_auth_client_metadata_url: str

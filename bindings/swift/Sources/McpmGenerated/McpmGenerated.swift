@@ -3267,10 +3267,10 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
      *
-     * Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
-     * proxy`, server registries, image registries that signatures are read from, identity providers, token
-     * exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
-     * built-in runtime uses these.
+     * mcpm trusts these certificates in addition to those of the system: for remote servers, the target of
+     * `mcpm proxy`, server registries, image registries that signatures are read from, identity providers,
+     * token exchange and telemetry. The built-in runtime also trusts them when it pulls an image. A
+     * container engine pulls images with its own certificates.
      */
     public var mcpmCaBundle: PathBuf?
     /**
@@ -3324,9 +3324,9 @@ public struct ProxyOptions: Equatable, Hashable {
      *
      * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
      * rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
-     * names listed there and here. Otherwise, loopback names and the hosts of `--host` and
-     * `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
-     * address that is not loopback accepts any name.
+     * names listed there and here. Otherwise, it also accepts loopback names and the hosts of `--host` and
+     * `--allowed-origins`. If it listens on an address that is not loopback, it also accepts all IP
+     * addresses and, if it requires authentication, all names.
      */
     public var allowedHosts: [String]
     /**
@@ -3345,7 +3345,9 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * OIDC client ID.
      *
-     * With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
+     * The proxy identifies itself with this ID at the introspection endpoint. Without
+     * `--oidc-introspection-url`, tokens that are not JWTs are introspected only if a client secret is set
+     * as well.
      */
     public var oidcClientId: String?
     /**
@@ -3400,8 +3402,9 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
      *
-     * Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
-     * of outgoing authentication forwards the credentials of its clients.
+     * Without this option, `mcpm run` logs in if the server asks for it. Other commands then log in only
+     * if another option for the login is set. `mcpm proxy` without any option of outgoing authentication
+     * forwards the credentials of its clients.
      *
      * Default: `false`.
      */
@@ -3411,11 +3414,11 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var remoteAuthIssuer: String?
     /**
-     * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
+     * Authorization endpoint, instead of the issuer, for an authorization server without metadata.
      */
     public var remoteAuthAuthorizeUrl: String?
     /**
-     * Token endpoint, instead of the issuer, for OAuth without OIDC.
+     * Token endpoint, instead of the issuer, for an authorization server without metadata.
      */
     public var remoteAuthTokenUrl: String?
     /**
@@ -3429,9 +3432,9 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
      *
-     * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
-     * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
-     * process list.
+     * Do not use this option in production: other users of the machine may see the secret in the process
+     * list. The option takes precedence over `--remote-auth-client-secret-file`, which takes precedence
+     * over the variable `MCPM_REMOTE_OAUTH_CLIENT_SECRET`.
      */
     public var remoteAuthClientSecret: Secret?
     /**
@@ -3441,9 +3444,9 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Bearer token for the remote server, instead of OAuth.
      *
-     * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
-     * `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
-     * process list.
+     * Do not use this option in production: other users of the machine may see the token in the process
+     * list. The option takes precedence over `--remote-auth-bearer-token-file`, which takes precedence
+     * over the variable `MCPM_REMOTE_AUTH_BEARER_TOKEN`.
      */
     public var remoteAuthBearerToken: Secret?
     /**
@@ -3497,7 +3500,7 @@ public struct ProxyOptions: Equatable, Hashable {
      * OAuth 2.0 token exchange endpoint; enables token exchange.
      *
      * Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
-     * Requires incoming authentication (`--oidc-issuer`).
+     * Requires incoming authentication; see `--oidc-issuer`.
      */
     public var tokenExchangeUrl: String?
     /**
@@ -3511,14 +3514,16 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Client secret for token exchange.
      *
-     * This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
-     * Not for production: other users of the machine may see the secret in the process list.
+     * Do not use this option in production: other users of the machine may see the secret in the process
+     * list. The option takes precedence over the variable `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`, and cannot
+     * be combined with `--token-exchange-client-secret-file`.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
      * File with the client secret for token exchange.
      *
-     * mcpm reads the file again for each exchange.
+     * mcpm reads the file again for each exchange. The file takes precedence over the variable
+     * `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
      */
     public var tokenExchangeClientSecretFile: PathBuf?
     /**
@@ -3544,8 +3549,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * OTLP endpoint URL.
      *
-     * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
-     * scheme is missing, it is `https`.
+     * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the URL
+     * has no scheme, mcpm uses `https`, or `http` with `--otel-insecure`.
      */
     public var otelEndpoint: String?
     /**
@@ -3648,10 +3653,10 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
          *
-         * Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
-         * proxy`, server registries, image registries that signatures are read from, identity providers, token
-         * exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
-         * built-in runtime uses these.
+         * mcpm trusts these certificates in addition to those of the system: for remote servers, the target of
+         * `mcpm proxy`, server registries, image registries that signatures are read from, identity providers,
+         * token exchange and telemetry. The built-in runtime also trusts them when it pulls an image. A
+         * container engine pulls images with its own certificates.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
@@ -3697,9 +3702,9 @@ public struct ProxyOptions: Equatable, Hashable {
          *
          * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
          * rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
-         * names listed there and here. Otherwise, loopback names and the hosts of `--host` and
-         * `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
-         * address that is not loopback accepts any name.
+         * names listed there and here. Otherwise, it also accepts loopback names and the hosts of `--host` and
+         * `--allowed-origins`. If it listens on an address that is not loopback, it also accepts all IP
+         * addresses and, if it requires authentication, all names.
          */allowedHosts: [String] = [], 
         /**
          * OIDC issuer URL.
@@ -3715,7 +3720,9 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * OIDC client ID.
          *
-         * With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
+         * The proxy identifies itself with this ID at the introspection endpoint. Without
+         * `--oidc-introspection-url`, tokens that are not JWTs are introspected only if a client secret is set
+         * as well.
          */oidcClientId: String? = nil, 
         /**
          * OIDC client secret, for introspection.
@@ -3761,8 +3768,9 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
          *
-         * Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
-         * of outgoing authentication forwards the credentials of its clients.
+         * Without this option, `mcpm run` logs in if the server asks for it. Other commands then log in only
+         * if another option for the login is set. `mcpm proxy` without any option of outgoing authentication
+         * forwards the credentials of its clients.
          *
          * Default: `false`.
          */remoteAuth: Bool? = nil, 
@@ -3770,10 +3778,10 @@ public struct ProxyOptions: Equatable, Hashable {
          * OAuth/OIDC issuer URL.
          */remoteAuthIssuer: String? = nil, 
         /**
-         * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
+         * Authorization endpoint, instead of the issuer, for an authorization server without metadata.
          */remoteAuthAuthorizeUrl: String? = nil, 
         /**
-         * Token endpoint, instead of the issuer, for OAuth without OIDC.
+         * Token endpoint, instead of the issuer, for an authorization server without metadata.
          */remoteAuthTokenUrl: String? = nil, 
         /**
          * OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
@@ -3784,9 +3792,9 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
          *
-         * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
-         * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
-         * process list.
+         * Do not use this option in production: other users of the machine may see the secret in the process
+         * list. The option takes precedence over `--remote-auth-client-secret-file`, which takes precedence
+         * over the variable `MCPM_REMOTE_OAUTH_CLIENT_SECRET`.
          */remoteAuthClientSecret: Secret? = nil, 
         /**
          * File with the OAuth client secret.
@@ -3794,9 +3802,9 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Bearer token for the remote server, instead of OAuth.
          *
-         * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
-         * `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
-         * process list.
+         * Do not use this option in production: other users of the machine may see the token in the process
+         * list. The option takes precedence over `--remote-auth-bearer-token-file`, which takes precedence
+         * over the variable `MCPM_REMOTE_AUTH_BEARER_TOKEN`.
          */remoteAuthBearerToken: Secret? = nil, 
         /**
          * File with the bearer token for the remote server.
@@ -3840,7 +3848,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * OAuth 2.0 token exchange endpoint; enables token exchange.
          *
          * Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
-         * Requires incoming authentication (`--oidc-issuer`).
+         * Requires incoming authentication; see `--oidc-issuer`.
          */tokenExchangeUrl: String? = nil, 
         /**
          * Audience to request for the new token.
@@ -3851,13 +3859,15 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Client secret for token exchange.
          *
-         * This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
-         * Not for production: other users of the machine may see the secret in the process list.
+         * Do not use this option in production: other users of the machine may see the secret in the process
+         * list. The option takes precedence over the variable `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`, and cannot
+         * be combined with `--token-exchange-client-secret-file`.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
          *
-         * mcpm reads the file again for each exchange.
+         * mcpm reads the file again for each exchange. The file takes precedence over the variable
+         * `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
          */tokenExchangeClientSecretFile: PathBuf? = nil, 
         /**
          * Scopes to request for the new token.
@@ -3879,8 +3889,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * OTLP endpoint URL.
          *
-         * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
-         * scheme is missing, it is `https`.
+         * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the URL
+         * has no scheme, mcpm uses `https`, or `http` with `--otel-insecure`.
          */otelEndpoint: String? = nil, 
         /**
          * Use HTTP instead of HTTPS for the OTLP endpoint.
@@ -4751,7 +4761,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      * permissions and the environment variables. A name that the registry does not have is taken as the
      * name of an image. Use `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as
      * it is. mcpm builds a container image for a package, and for a path that begins with `./`, `../` or
-     * `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
+     * `/`: a script such as `./server.py` or `./server.ts`, a folder with a `pyproject.toml`,
      * `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). For a URL, mcpm runs only a proxy,
      * which forwards requests to the remote server.
      */
@@ -4781,9 +4791,12 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Transport mode of the server.
      *
+     * If the registry entry names no transport, or if there is no registry entry, the default is
+     * `streamable-http` for URLs and for images that expose a port, and `stdio` for all other servers.
+     *
      * One of `sse`, `streamable-http`, `stdio`.
      *
-     * Default: from the registry entry, otherwise detected.
+     * Default: from the registry entry or the kind of server.
      */
     public var transport: Transport?
     /**
@@ -4815,7 +4828,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Port the container exposes, for the transports `sse` and `streamable-http`.
      *
-     * Default: the port the image exposes, otherwise 8080.
+     * Default: from the registry entry, otherwise the port the image exposes, otherwise 8080.
      */
     public var targetPort: UInt16?
     /**
@@ -4826,7 +4839,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var publish: [PublishSpec]
     /**
-     * Network mode of the container: `host`, `bridge`, or a network by name.
+     * Network mode of the container: `bridge`, `host`, `none`, `container:NAME`, or the name of a network.
      *
      * Without this option, the `network.mode` of the permission profile is used, if the profile has one.
      *
@@ -4836,9 +4849,10 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Isolate the container network from the host.
      *
-     * Each connection of the server passes through mcpm, which rejects all that the permission profile
-     * does not allow. Even without this option, mcpm isolates the container if the permission profile
-     * allows no connections, or is a file that restricts them.
+     * Each connection of the server passes through mcpm, which rejects connections that the permission
+     * profile does not allow. Even without this option, mcpm isolates the container if the permission
+     * profile allows no connections, or is a file that restricts them. The built-in runtime isolates all
+     * containers except those in the network `host`.
      *
      * Default: `false`.
      */
@@ -4864,7 +4878,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var envFile: PathBuf?
     /**
-     * Load environment variables from all files in a folder.
+     * Load environment variables from all files in a folder, except hidden files.
      */
     public var envFileDir: PathBuf?
     /**
@@ -4879,8 +4893,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Mount a host file or folder into the container.
      *
-     * The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-     * (private) for SELinux relabelling. A relative host path is resolved from the current folder.
+     * The container path may be followed by a colon and comma-separated options: `ro` or `rw`, and `z`
+     * (shared) or `Z` (private) for SELinux relabelling. A relative host path is resolved from the current
+     * folder.
      */
     public var volume: [VolumeSpec]
     /**
@@ -4915,9 +4930,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Load global ignore patterns from `mcpmignore` in the configuration folder.
      *
-     * If a file or folder in a mount matches one of these patterns, or a pattern in the `.mcpmignore` of
-     * the mounted folder, the server sees an empty file or folder in its place. The syntax is that of
-     * `.gitignore`.
+     * If a file or folder in a mounted folder matches one of these patterns, or a pattern in a
+     * `.mcpmignore` file there, the server sees an empty file or folder in its place. Builds of local
+     * projects leave out files that match the global patterns. The syntax is that of `.gitignore`.
      *
      * Default: `true`.
      */
@@ -4966,23 +4981,24 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var sigstoreTrustedRoot: PathBuf?
     /**
-     * Custom CA certificate file used for container builds.
+     * Custom CA certificate file for container builds and for servers in containers.
      *
      * The build of a package and the package's server trust the certificates in the file. A server from an
-     * image gets the file in its container, and environment variables with the path of the file.
+     * image gets the certificates as files in its container, and environment variables with the paths of
+     * these files, such as `SSL_CERT_FILE`.
      */
     public var caCert: PathBuf?
     /**
      * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
      *
-     * Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
-     * proxy`, server registries, image registries that signatures are read from, identity providers, token
-     * exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
-     * built-in runtime uses these.
+     * mcpm trusts these certificates in addition to those of the system: for remote servers, the target of
+     * `mcpm proxy`, server registries, image registries that signatures are read from, identity providers,
+     * token exchange and telemetry. The built-in runtime also trusts them when it pulls an image. A
+     * container engine pulls images with its own certificates.
      */
     public var mcpmCaBundle: PathBuf?
     /**
-     * Base image for packages (`uvx://`, `npx://`, `go://`).
+     * Base image for packages, and for local scripts, projects and MCP bundles.
      */
     public var runtimeImage: String?
     /**
@@ -4990,7 +5006,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var runtimeAddPackage: [String]
     /**
-     * Path prefix prepended to SSE endpoint URLs.
+     * Path prefix prepended to URLs that the proxy sends to clients, such as SSE endpoint URLs.
      */
     public var endpointPrefix: String?
     /**
@@ -5053,16 +5069,16 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var packageCommand: String?
     /**
-     * Additional package to install together with a `uvx://` or `npx://` package or a local script.
+     * Additional package to install together with a Python or Node.js package, project or script.
      */
     public var withPackage: [String]
     /**
      * Value for a key of an MCP bundle; the bundle's manifest defines the keys.
      *
-     * A file or folder is mounted read-write at the same path in the container; `-v PATH:PATH:ro` mounts
-     * it read-only. If a key may have several values, repeat the option. For a key that is a secret, use
-     * `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to which the
-     * manifest assigns the key.
+     * If the key takes a file or folder, mcpm mounts that file or folder read-write at the same path in
+     * the container; `-v PATH:PATH:ro` mounts it read-only. If a key may have several values, repeat the
+     * option. For a key that is a secret, use `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the
+     * environment variable to which the manifest assigns the key.
      */
     public var config: [KeyValue]
     /**
@@ -5107,9 +5123,9 @@ public struct WorkloadOptions: Equatable, Hashable {
      *
      * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
      * rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
-     * names listed there and here. Otherwise, loopback names and the hosts of `--host` and
-     * `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
-     * address that is not loopback accepts any name.
+     * names listed there and here. Otherwise, it also accepts loopback names and the hosts of `--host` and
+     * `--allowed-origins`. If it listens on an address that is not loopback, it also accepts all IP
+     * addresses and, if it requires authentication, all names.
      */
     public var allowedHosts: [String]
     /**
@@ -5136,7 +5152,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * OIDC client ID.
      *
-     * With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
+     * The proxy identifies itself with this ID at the introspection endpoint. Without
+     * `--oidc-introspection-url`, tokens that are not JWTs are introspected only if a client secret is set
+     * as well.
      */
     public var oidcClientId: String?
     /**
@@ -5191,8 +5209,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
      *
-     * Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
-     * of outgoing authentication forwards the credentials of its clients.
+     * Without this option, `mcpm run` logs in if the server asks for it. Other commands then log in only
+     * if another option for the login is set. `mcpm proxy` without any option of outgoing authentication
+     * forwards the credentials of its clients.
      *
      * Default: `false`.
      */
@@ -5202,11 +5221,11 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var remoteAuthIssuer: String?
     /**
-     * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
+     * Authorization endpoint, instead of the issuer, for an authorization server without metadata.
      */
     public var remoteAuthAuthorizeUrl: String?
     /**
-     * Token endpoint, instead of the issuer, for OAuth without OIDC.
+     * Token endpoint, instead of the issuer, for an authorization server without metadata.
      */
     public var remoteAuthTokenUrl: String?
     /**
@@ -5220,9 +5239,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
      *
-     * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
-     * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
-     * process list.
+     * Do not use this option in production: other users of the machine may see the secret in the process
+     * list. The option takes precedence over `--remote-auth-client-secret-file`, which takes precedence
+     * over the variable `MCPM_REMOTE_OAUTH_CLIENT_SECRET`.
      */
     public var remoteAuthClientSecret: Secret?
     /**
@@ -5232,9 +5251,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Bearer token for the remote server, instead of OAuth.
      *
-     * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
-     * `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
-     * process list.
+     * Do not use this option in production: other users of the machine may see the token in the process
+     * list. The option takes precedence over `--remote-auth-bearer-token-file`, which takes precedence
+     * over the variable `MCPM_REMOTE_AUTH_BEARER_TOKEN`.
      */
     public var remoteAuthBearerToken: Secret?
     /**
@@ -5288,7 +5307,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      * OAuth 2.0 token exchange endpoint; enables token exchange.
      *
      * Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
-     * Requires incoming authentication (`--oidc-issuer`).
+     * Requires incoming authentication; see `--oidc-issuer`.
      */
     public var tokenExchangeUrl: String?
     /**
@@ -5302,14 +5321,16 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Client secret for token exchange.
      *
-     * This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
-     * Not for production: other users of the machine may see the secret in the process list.
+     * Do not use this option in production: other users of the machine may see the secret in the process
+     * list. The option takes precedence over the variable `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`, and cannot
+     * be combined with `--token-exchange-client-secret-file`.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
      * File with the client secret for token exchange.
      *
-     * mcpm reads the file again for each exchange.
+     * mcpm reads the file again for each exchange. The file takes precedence over the variable
+     * `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
      */
     public var tokenExchangeClientSecretFile: PathBuf?
     /**
@@ -5335,8 +5356,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * OTLP endpoint URL.
      *
-     * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
-     * scheme is missing, it is `https`.
+     * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the URL
+     * has no scheme, mcpm uses `https`, or `http` with `--otel-insecure`.
      */
     public var otelEndpoint: String?
     /**
@@ -5420,7 +5441,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * permissions and the environment variables. A name that the registry does not have is taken as the
          * name of an image. Use `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as
          * it is. mcpm builds a container image for a package, and for a path that begins with `./`, `../` or
-         * `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
+         * `/`: a script such as `./server.py` or `./server.ts`, a folder with a `pyproject.toml`,
          * `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). For a URL, mcpm runs only a proxy,
          * which forwards requests to the remote server.
          */server: String? = nil, 
@@ -5445,9 +5466,12 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Transport mode of the server.
          *
+         * If the registry entry names no transport, or if there is no registry entry, the default is
+         * `streamable-http` for URLs and for images that expose a port, and `stdio` for all other servers.
+         *
          * One of `sse`, `streamable-http`, `stdio`.
          *
-         * Default: from the registry entry, otherwise detected.
+         * Default: from the registry entry or the kind of server.
          */transport: Transport? = nil, 
         /**
          * Transport that the proxy of a stdio server offers; `sse` is deprecated and will be removed.
@@ -5474,7 +5498,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Port the container exposes, for the transports `sse` and `streamable-http`.
          *
-         * Default: the port the image exposes, otherwise 8080.
+         * Default: from the registry entry, otherwise the port the image exposes, otherwise 8080.
          */targetPort: UInt16? = nil, 
         /**
          * Publish a container port on the host.
@@ -5483,7 +5507,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * port is given, a free host port is chosen. IPv6 addresses are written in brackets.
          */publish: [PublishSpec] = [], 
         /**
-         * Network mode of the container: `host`, `bridge`, or a network by name.
+         * Network mode of the container: `bridge`, `host`, `none`, `container:NAME`, or the name of a network.
          *
          * Without this option, the `network.mode` of the permission profile is used, if the profile has one.
          *
@@ -5492,9 +5516,10 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Isolate the container network from the host.
          *
-         * Each connection of the server passes through mcpm, which rejects all that the permission profile
-         * does not allow. Even without this option, mcpm isolates the container if the permission profile
-         * allows no connections, or is a file that restricts them.
+         * Each connection of the server passes through mcpm, which rejects connections that the permission
+         * profile does not allow. Even without this option, mcpm isolates the container if the permission
+         * profile allows no connections, or is a file that restricts them. The built-in runtime isolates all
+         * containers except those in the network `host`.
          *
          * Default: `false`.
          */isolateNetwork: Bool? = nil, 
@@ -5516,7 +5541,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Load environment variables from a file.
          */envFile: PathBuf? = nil, 
         /**
-         * Load environment variables from all files in a folder.
+         * Load environment variables from all files in a folder, except hidden files.
          */envFileDir: PathBuf? = nil, 
         /**
          * Secret from the secret store, passed to the server as an environment variable.
@@ -5529,8 +5554,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Mount a host file or folder into the container.
          *
-         * The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-         * (private) for SELinux relabelling. A relative host path is resolved from the current folder.
+         * The container path may be followed by a colon and comma-separated options: `ro` or `rw`, and `z`
+         * (shared) or `Z` (private) for SELinux relabelling. A relative host path is resolved from the current
+         * folder.
          */volume: [VolumeSpec] = [], 
         /**
          * Files and networks that the server may use.
@@ -5560,9 +5586,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Load global ignore patterns from `mcpmignore` in the configuration folder.
          *
-         * If a file or folder in a mount matches one of these patterns, or a pattern in the `.mcpmignore` of
-         * the mounted folder, the server sees an empty file or folder in its place. The syntax is that of
-         * `.gitignore`.
+         * If a file or folder in a mounted folder matches one of these patterns, or a pattern in a
+         * `.mcpmignore` file there, the server sees an empty file or folder in its place. Builds of local
+         * projects leave out files that match the global patterns. The syntax is that of `.gitignore`.
          *
          * Default: `true`.
          */ignoreGlobally: Bool? = nil, 
@@ -5604,27 +5630,28 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: Sigstore's public instance.
          */sigstoreTrustedRoot: PathBuf? = nil, 
         /**
-         * Custom CA certificate file used for container builds.
+         * Custom CA certificate file for container builds and for servers in containers.
          *
          * The build of a package and the package's server trust the certificates in the file. A server from an
-         * image gets the file in its container, and environment variables with the path of the file.
+         * image gets the certificates as files in its container, and environment variables with the paths of
+         * these files, such as `SSL_CERT_FILE`.
          */caCert: PathBuf? = nil, 
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
          *
-         * Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
-         * proxy`, server registries, image registries that signatures are read from, identity providers, token
-         * exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
-         * built-in runtime uses these.
+         * mcpm trusts these certificates in addition to those of the system: for remote servers, the target of
+         * `mcpm proxy`, server registries, image registries that signatures are read from, identity providers,
+         * token exchange and telemetry. The built-in runtime also trusts them when it pulls an image. A
+         * container engine pulls images with its own certificates.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
-         * Base image for packages (`uvx://`, `npx://`, `go://`).
+         * Base image for packages, and for local scripts, projects and MCP bundles.
          */runtimeImage: String? = nil, 
         /**
          * Additional Linux package to install in the builder and runtime stages of the image.
          */runtimeAddPackage: [String] = [], 
         /**
-         * Path prefix prepended to SSE endpoint URLs.
+         * Path prefix prepended to URLs that the proxy sends to clients, such as SSE endpoint URLs.
          */endpointPrefix: String? = nil, 
         /**
          * Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
@@ -5677,15 +5704,15 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Which command of the package starts the server, if the package has more than one command.
          */packageCommand: String? = nil, 
         /**
-         * Additional package to install together with a `uvx://` or `npx://` package or a local script.
+         * Additional package to install together with a Python or Node.js package, project or script.
          */withPackage: [String] = [], 
         /**
          * Value for a key of an MCP bundle; the bundle's manifest defines the keys.
          *
-         * A file or folder is mounted read-write at the same path in the container; `-v PATH:PATH:ro` mounts
-         * it read-only. If a key may have several values, repeat the option. For a key that is a secret, use
-         * `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to which the
-         * manifest assigns the key.
+         * If the key takes a file or folder, mcpm mounts that file or folder read-write at the same path in
+         * the container; `-v PATH:PATH:ro` mounts it read-only. If a key may have several values, repeat the
+         * option. For a key that is a secret, use `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the
+         * environment variable to which the manifest assigns the key.
          */config: [KeyValue] = [], 
         /**
          * Rebuild the package's image with the newest matching version of the package.
@@ -5724,9 +5751,9 @@ public struct WorkloadOptions: Equatable, Hashable {
          *
          * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
          * rebinding. If the permission profile has `network.inbound.allow_host`, the proxy accepts only the
-         * names listed there and here. Otherwise, loopback names and the hosts of `--host` and
-         * `--allowed-origins` need not be listed, and a proxy that requires authentication and listens on an
-         * address that is not loopback accepts any name.
+         * names listed there and here. Otherwise, it also accepts loopback names and the hosts of `--host` and
+         * `--allowed-origins`. If it listens on an address that is not loopback, it also accepts all IP
+         * addresses and, if it requires authentication, all names.
          */allowedHosts: [String] = [], 
         /**
          * Registry that server names are looked up in: `embedded`, a file, or a URL.
@@ -5749,7 +5776,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * OIDC client ID.
          *
-         * With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
+         * The proxy identifies itself with this ID at the introspection endpoint. Without
+         * `--oidc-introspection-url`, tokens that are not JWTs are introspected only if a client secret is set
+         * as well.
          */oidcClientId: String? = nil, 
         /**
          * OIDC client secret, for introspection.
@@ -5795,8 +5824,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
          *
-         * Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
-         * of outgoing authentication forwards the credentials of its clients.
+         * Without this option, `mcpm run` logs in if the server asks for it. Other commands then log in only
+         * if another option for the login is set. `mcpm proxy` without any option of outgoing authentication
+         * forwards the credentials of its clients.
          *
          * Default: `false`.
          */remoteAuth: Bool? = nil, 
@@ -5804,10 +5834,10 @@ public struct WorkloadOptions: Equatable, Hashable {
          * OAuth/OIDC issuer URL.
          */remoteAuthIssuer: String? = nil, 
         /**
-         * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
+         * Authorization endpoint, instead of the issuer, for an authorization server without metadata.
          */remoteAuthAuthorizeUrl: String? = nil, 
         /**
-         * Token endpoint, instead of the issuer, for OAuth without OIDC.
+         * Token endpoint, instead of the issuer, for an authorization server without metadata.
          */remoteAuthTokenUrl: String? = nil, 
         /**
          * OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
@@ -5818,9 +5848,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
          *
-         * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
-         * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
-         * process list.
+         * Do not use this option in production: other users of the machine may see the secret in the process
+         * list. The option takes precedence over `--remote-auth-client-secret-file`, which takes precedence
+         * over the variable `MCPM_REMOTE_OAUTH_CLIENT_SECRET`.
          */remoteAuthClientSecret: Secret? = nil, 
         /**
          * File with the OAuth client secret.
@@ -5828,9 +5858,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Bearer token for the remote server, instead of OAuth.
          *
-         * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
-         * `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
-         * process list.
+         * Do not use this option in production: other users of the machine may see the token in the process
+         * list. The option takes precedence over `--remote-auth-bearer-token-file`, which takes precedence
+         * over the variable `MCPM_REMOTE_AUTH_BEARER_TOKEN`.
          */remoteAuthBearerToken: Secret? = nil, 
         /**
          * File with the bearer token for the remote server.
@@ -5874,7 +5904,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * OAuth 2.0 token exchange endpoint; enables token exchange.
          *
          * Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
-         * Requires incoming authentication (`--oidc-issuer`).
+         * Requires incoming authentication; see `--oidc-issuer`.
          */tokenExchangeUrl: String? = nil, 
         /**
          * Audience to request for the new token.
@@ -5885,13 +5915,15 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Client secret for token exchange.
          *
-         * This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
-         * Not for production: other users of the machine may see the secret in the process list.
+         * Do not use this option in production: other users of the machine may see the secret in the process
+         * list. The option takes precedence over the variable `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`, and cannot
+         * be combined with `--token-exchange-client-secret-file`.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
          *
-         * mcpm reads the file again for each exchange.
+         * mcpm reads the file again for each exchange. The file takes precedence over the variable
+         * `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
          */tokenExchangeClientSecretFile: PathBuf? = nil, 
         /**
          * Scopes to request for the new token.
@@ -5913,8 +5945,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * OTLP endpoint URL.
          *
-         * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
-         * scheme is missing, it is `https`.
+         * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the URL
+         * has no scheme, mcpm uses `https`, or `http` with `--otel-insecure`.
          */otelEndpoint: String? = nil, 
         /**
          * Use HTTP instead of HTTPS for the OTLP endpoint.

@@ -1,4 +1,4 @@
-//! Defines the reasons for a failed token exchange.
+//! Defines the errors of a token exchange, and maps each one to its reason.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ impl ExchangeError {
             Self::Denied => "the token exchange endpoint does not issue a token for the server",
             Self::ClientRejected => "the token exchange endpoint does not authorize the proxy",
             Self::UnusableToken => "the token exchange returned no token that could be sent to the server",
-            Self::Unavailable => "the token exchange endpoint cannot be reached; try again",
+            Self::Unavailable => "the token exchange endpoint failed or cannot be reached; try again",
         }
     }
 }

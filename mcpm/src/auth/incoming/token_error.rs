@@ -1,4 +1,4 @@
-//! Defines the reasons for rejecting a token.
+//! Defines the errors for which a token is rejected, and maps each one to its reason.
 
 use std::time::SystemTime;
 
@@ -78,7 +78,7 @@ impl TokenError {
             Self::MissingSubject => "the token has no `sub` claim",
             Self::Inactive => "the token is not active",
             Self::InsufficientScope(_) => "the token lacks a required scope",
-            Self::Unavailable => "the identity provider cannot be reached; try again",
+            Self::Unavailable => "the identity provider failed or cannot be reached; try again",
         }
     }
 }

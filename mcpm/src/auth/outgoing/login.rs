@@ -426,6 +426,7 @@ impl CodeRequest {
 pub(super) fn login_required(target: &Url) -> Error {
     let message = format!("the remote server `{}` requires a login", redact_url(target));
     Error::new(ErrorKind::LoginRequired, message)
+        .hint("run mcpm in a terminal, or let the program that embeds it show the login")
 }
 
 /// The error if the authorization server has ended the login with an error code.

@@ -190,7 +190,12 @@ impl OutgoingSpec {
             return Err(invalid_option(
                 "a bearer token cannot be combined with a login at an authorization server",
             )
-            .hint("leave out `remote_auth_bearer_token`, or the options for the login"));
+            .hint(match self.bearer_token {
+                SecretSource::File(_) => {
+                    "leave out `remote_auth_bearer_token_file`, or the options for the login"
+                }
+                _ => "leave out `remote_auth_bearer_token`, or the options for the login",
+            }));
         }
         if self.authorize_url.is_some() != self.token_url.is_some() {
             return Err(invalid_option(
@@ -250,7 +255,11 @@ impl OutgoingSpec {
             .hint(format!("set it in `{variable}`"))
         };
         if let Some(token) = self.read_bearer_token(secrets)? {
-            bearer_value(&token).map_err(|error| error.with("option", "remote_auth_bearer_token"))?;
+            let option = match self.bearer_token {
+                SecretSource::File(_) => "remote_auth_bearer_token_file",
+                _ => "remote_auth_bearer_token",
+            };
+            bearer_value(&token).map_err(|error| error.with("option", option))?;
         } else if self.bearer_token == SecretSource::Given {
             return Err(missing("bearer token", "MCPM_REMOTE_AUTH_BEARER_TOKEN"));
         }

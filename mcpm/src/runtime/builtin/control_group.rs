@@ -157,10 +157,13 @@ fn try_remove(folder: &Path) -> Result<()> {
 
 /// Creates the error for limits that need control groups which this user does not have.
 pub(super) fn no_groups(message: &'static str) -> Error {
-    Error::new(ErrorKind::Unsupported, message).hint(
+    let hint = if rustix::process::geteuid().is_root() {
+        "make `/sys/fs/cgroup` writable, or use a container engine with `runtime`"
+    } else {
         "start mcpm in a control group that is delegated to this user, with `systemd-run --user --scope \
-         --property=Delegate=yes mcpm ..`, run it as root, or use a container engine with `runtime`",
-    )
+         --property=Delegate=yes mcpm ..`, run it as root, or use a container engine with `runtime`"
+    };
+    Error::new(ErrorKind::Unsupported, message).hint(hint)
 }
 
 /// Removes the control groups of a build when it is dropped. Processes of a build that was cancelled may still be

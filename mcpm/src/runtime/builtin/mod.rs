@@ -4,10 +4,11 @@
 //! ordinary user runs mcpm, the user of the image is mapped to that user. A container ends when the process that
 //! started it ends.
 //!
-//! `container` records containers on disk, `plan` creates the sandbox from the record and the image, `processes` starts
-//! and stops containers, `streams` creates their standard streams. `control_group` and `disk_limit` limit their
-//! resources. `build` builds the images of packages, and `host_image` provides a base image that consists of the system
-//! folders of this machine.
+//! `support` checks whether this machine allows such containers. `container` records containers on disk, `plan` plans
+//! the sandbox from the record and the image, `user` and `subordinate_ids` determine its users, `processes` starts and
+//! stops containers, `streams` creates their standard streams. `control_group`, in the groups that `hierarchy` finds,
+//! and `disk_limit` limit their resources. `build` builds the images of packages, and `host_image` provides a base
+//! image that consists of the system folders of this machine.
 
 use std::{
     collections::BTreeSet,
@@ -98,13 +99,17 @@ pub(crate) fn images_in_use(environment: &Environment) -> Result<BTreeSet<Digest
 pub(crate) fn features() -> [(&'static str, Result<&'static str>); 3] {
     let is_root = rustix::process::geteuid().is_root();
     let ids = match SubordinateIds::find() {
-        Err(missing) if !is_root => Err(Error::new(ErrorKind::Unsupported, "a container can have only a \
-            single user and group")
-            .source(missing)
-            .hint(
-                "install the package `uidmap`, and reserve ids with `usermod --add-subuids 100000-165535 --add-subgids \
-                 100000-165535 USER` as root",
-            )),
+        Err(missing) if !is_root => {
+            let message = "a container can have only a single user and group";
+            let hint = match missing.contains("NoNewPrivileges") {
+                true => "run mcpm without `NoNewPrivileges`, which a systemd unit or a container may set",
+                false => {
+                    "install the package `uidmap`, and reserve ids with `usermod --add-subuids 100000-165535 \
+                     --add-subgids 100000-165535 USER` as root"
+                }
+            };
+            Err(Error::new(ErrorKind::Unsupported, message).source(missing).hint(hint))
+        }
         _ => Ok("a container can have a range of users and groups"),
     };
     let limits = match Hierarchy::of_this_user() {

@@ -26,18 +26,20 @@ pub(crate) fn images_in_use(_environment: &Environment) -> Result<BTreeSet<Diges
     Ok(BTreeSet::new())
 }
 
-/// Opens no runtime: the built-in one needs Linux, and the Cargo feature `builtin`.
+/// Opens no runtime: the built-in one needs Linux on x86-64 or 64-bit ARM, and the Cargo feature `builtin`.
 ///
 /// # Errors
-/// `EngineUnavailable` on other operating systems; `Unsupported` without the feature.
+/// `EngineUnavailable` on other operating systems and architectures; `Unsupported` without the feature.
 pub fn open(_environment: &Environment) -> Result<Arc<dyn Runtime>> {
-    if cfg!(target_os = "linux") {
+    if cfg!(all(target_os = "linux", not(feature = "builtin"))) {
         return Err(Feature::Builtin.missing("running containers without an engine"));
     }
-    let message = "the built-in runtime runs on Linux only";
-    Err(Error::new(ErrorKind::EngineUnavailable, message).hint(if cfg!(target_os = "macos") {
+    let message = "the built-in runtime runs only on Linux, on x86-64 and 64-bit ARM";
+    Err(Error::new(ErrorKind::EngineUnavailable, message).hint(if cfg!(target_os = "linux") {
+        "install Docker Engine or Podman and start it"
+    } else if cfg!(target_os = "macos") {
         "start Docker Desktop, OrbStack, Colima or Rancher Desktop, or Podman with `podman machine start`"
     } else {
-        "start Docker Desktop or Podman"
+        "let Docker or Podman listen on TCP, and set `DOCKER_HOST` or `CONTAINER_HOST` to its address (`tcp://..`)"
     }))
 }

@@ -1,8 +1,8 @@
 //! Finds a container engine.
 //!
-//! The user's settings come first: `DOCKER_HOST`, the Docker context, `CONTAINER_HOST`. If the engine that they select
-//! does not respond, that is an error: no container may end up in another engine. Without a setting, the usual sockets
-//! are tried in turn.
+//! The user's settings come first, in this order: `DOCKER_HOST`, the Docker context, `CONTAINER_HOST`. If the engine
+//! that a setting selects does not respond, that is an error: no container may end up in another engine. Without a
+//! setting, the usual sockets are tried in turn.
 
 use std::{
     fs,
@@ -22,6 +22,9 @@ use crate::{
 };
 
 mod context;
+
+/// The hint if the user wants another kind of engine than the one that was set.
+const OTHER_ENGINE_HINT: &str = "leave out `runtime`";
 
 /// Finds an engine and connects to it; `wanted` restricts the search to one kind of engine.
 ///
@@ -48,7 +51,7 @@ pub async fn connect_to(settings: &EngineSettings, address: &str) -> Result<Arc<
     match Docker::connect(&endpoint, CredentialStore::new(settings)).await {
         Ok(found) => Ok(Arc::new(found)),
         Err(failure) => {
-            let hint = failure.next_step().unwrap_or("start the container engine and try again").to_owned();
+            let hint = failure.next_step().unwrap_or("restart the container engine and try again").to_owned();
             Err(Error::new(failure.kind(), format!("cannot use the engine at `{endpoint}`"))
                 .source(reason(&failure))
                 .hint(hint))
@@ -96,7 +99,8 @@ async fn attempt(
     match wanted {
         Some(wanted) if found.name() != wanted => {
             Err(Error::new(ErrorKind::EngineUnavailable, "cannot use the engine")
-                .source(format!("it is {}, not {wanted}", found.name())))
+                .source(format!("it is {}, not {wanted}", found.name()))
+                .hint(OTHER_ENGINE_HINT))
         }
         _ => Ok(found),
     }
@@ -203,7 +207,9 @@ fn nothing_found(wanted: Option<EngineName>, tried: &[(EngineEndpoint, Error)]) 
         tried.iter().map(|(endpoint, failure)| format!("`{endpoint}`: {}", reason(failure))).collect();
     // A socket that exists gives a more useful hint than the many that do not exist.
     let hint = tried.iter().find_map(|(endpoint, failure)| match endpoint {
-        EngineEndpoint::Unix(path) if path.exists() => failure.next_step().map(str::to_owned),
+        EngineEndpoint::Unix(path) if path.exists() => {
+            failure.next_step().filter(|step| *step != OTHER_ENGINE_HINT).map(str::to_owned)
+        }
         _ => None,
     });
     Error::new(ErrorKind::EngineUnavailable, format!("no {engine} responds ({})", places.join("; ")))

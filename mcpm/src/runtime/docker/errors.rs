@@ -73,9 +73,10 @@ impl EngineFailure {
     /// Returns a hint, if there is one.
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::PermissionDenied => {
-                Some("join the group that owns the socket (`sudo usermod -aG docker $USER`) and log in again")
-            }
+            Self::PermissionDenied => Some(
+                "join the group that owns the socket (for Docker: `sudo usermod -aG docker $USER`) and log in \
+                 again",
+            ),
             Self::ConnectionRefused | Self::NoSocket | Self::ConnectionLost(_) => {
                 Some("start the container engine and try again")
             }

@@ -201,7 +201,7 @@ fn pull_error(reference: &ImageReference, why: &str, login_problem: Option<&Erro
     ]) {
         ("cannot be fetched", format!("check that this machine can reach `{registry}`"))
     } else {
-        ("cannot be pulled", "see the registry's message".to_owned())
+        ("cannot be pulled", "see the log of the container engine for details".to_owned())
     };
     let error = Error::new(ErrorKind::ImageUnavailable, format!("image `{reference}` {what}"))
         .with("registry", registry)

@@ -27,7 +27,7 @@ fn a_failed_pull_says_which_image_which_registry_and_what_to_do() {
             "trust the certificate",
         ),
         ("http: server gave HTTP response to HTTPS client", "trust the certificate"),
-        ("something new", "see the registry's message"),
+        ("something new", "see the log of the container engine"),
     ];
     for (why, step) in cases {
         let error = pull_error(&reference, why, None);

@@ -222,7 +222,7 @@ fn ended_early_error() -> Error {
 
 fn timeout_error(patience: Duration) -> Error {
     let message = format!("the server did not respond to `initialize` within {} s", patience.as_secs_f32());
-    Error::new(ErrorKind::StartFailed, message)
+    Error::new(ErrorKind::StartFailed, message).hint("if the server needs more time, set `start_timeout`")
 }
 
 impl MuxState {

@@ -78,6 +78,8 @@ async fn limited(
         let fix =
             if id.starts_with("runtime.") || id.starts_with("workloads.") || id.starts_with("containers.") {
                 "restart the container engine"
+            } else if id.starts_with("secrets.") {
+                "check that the keyring is unlocked"
             } else {
                 "check the network connection and try again"
             };
@@ -223,10 +225,16 @@ async fn workloads(environment: &Environment) -> Vec<Finding> {
             WorkloadState::Failed => {
                 format!("`mcpm logs {name}` shows why, `mcpm start {name}` starts it again")
             }
+            WorkloadState::Unknown if workload.transport.is_none() || workload.created_at.is_none() => {
+                format!("repair the file, or remove the workload with `mcpm rm {name}`")
+            }
             WorkloadState::Unknown => "start the container engine".to_owned(),
             _ => return None,
         };
-        let reason = workload.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        // The error of a damaged record contains the same next step.
+        let reason = workload.reason.unwrap_or_default();
+        let reason = reason.strip_suffix(&format!("; {fix}")).unwrap_or(&reason);
+        let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         Some(Finding::warning(ID, format!("`{name}` is {}{reason}", workload.status.as_str()), fix))
     });
     let bad: Vec<Finding> = bad.collect();

@@ -1,10 +1,11 @@
 //! Hides ignored files and folders of mounted folders from servers.
 //!
 //! Files and folders that match a pattern are covered in the container by an empty read-only file or folder. Folders
-//! are covered by a mounted folder and not by a tmpfs, since one engine copies the covered content into a tmpfs. A file
-//! that cannot be read, or an invalid pattern, fails the start. In a writable mount, the ignore files are mounted over
-//! themselves, read-only, since a server that could change them would choose what it sees after the next start. The
-//! `baseline` prevents a server from uncovering files by moving them or by adding ignore files.
+//! are covered by a mounted folder and not by a tmpfs, since one engine copies the covered content into a tmpfs. The
+//! start fails if an ignore file cannot be read or contains an invalid pattern, or if a folder to which patterns apply
+//! cannot be read. In a writable mount, the ignore files are mounted over themselves, read-only, since a server that
+//! could change them would choose what it sees after the next start. The `baseline` prevents a server from uncovering
+//! files by moving them or by adding ignore files.
 
 use std::{
     collections::BTreeMap,
@@ -197,9 +198,10 @@ fn prepare(environment: &Environment) -> Result<()> {
     let size = fs::metadata(&file).map_err(|error| file_error("read", &file, error))?.len();
     let entries = fs::read_dir(&folder).map_err(|error| file_error("read", &folder, error))?.count();
     if size != 0 || entries != 0 {
-        let message =
-            format!("the overlay sources in `{}` are not empty, so they hide nothing", parent.display());
-        return Err(Error::new(ErrorKind::CorruptState, message).hint("remove this folder"));
+        let shown = parent.display();
+        let message = format!("the file and the folder in `{shown}` that hide ignored files must be empty");
+        return Err(Error::new(ErrorKind::CorruptState, message)
+            .hint(format!("remove `{shown}`; mcpm creates it again")));
     }
     Ok(())
 }

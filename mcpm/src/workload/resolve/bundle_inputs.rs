@@ -288,7 +288,12 @@ fn check(key: &str, field: &ConfigField, texts: &[String]) -> Result<()> {
                 };
                 let (low, high) = field.range;
                 if low.is_some_and(|low| number < low) || high.is_some_and(|high| number > high) {
-                    return bad("is outside of the range that the bundle allows");
+                    let allowed = match (low, high) {
+                        (Some(low), Some(high)) => format!("from {low} to {high}"),
+                        (Some(low), None) => format!("at least {low}"),
+                        (None, high) => format!("at most {}", high.unwrap_or(f64::INFINITY)),
+                    };
+                    return bad(&format!("must be {allowed}"));
                 }
             }
         }

@@ -158,7 +158,7 @@ async fn bad_values_are_refused() {
     let home = home();
     for (option, expected) in [
         ("level=six", "`level` is not a number"),
-        ("level=9", "outside of the range"),
+        ("level=9", "`level` must be from 1 to 5"),
         ("level=NaN", "not a number"),
         ("folders=", "`folders` is empty"),
         ("folders=/", "cannot be mounted"),

@@ -78,7 +78,9 @@ fn unquote(value: &str) -> Result<String, &'static str> {
     match value.chars().next() {
         Some('\'') => {
             let inner = value[1..].strip_suffix('\'').filter(|inner| !inner.contains('\''));
-            inner.map(str::to_owned).ok_or("its quotes are not closed at the end of the line")
+            inner
+                .map(str::to_owned)
+                .ok_or("a value that begins with `'` must end with `'` and contain no other `'`")
         }
         Some('"') => {
             let mut out = String::new();

@@ -55,12 +55,12 @@ impl ImageSource {
             ServerSource::Image(image) => {
                 let given = |name: &&&str| options.is_given(name);
                 if let Some(name) = PACKAGE_ONLY_OPTIONS.iter().find(given) {
-                    let packages = match *name {
+                    let servers = match *name {
                         // A Go module already names all packages that it needs.
-                        "with_package" => "`uvx://`, `npx://` and scripts of Python and Node.js",
-                        _ => "`uvx://`, `npx://` and `go://`",
+                        "with_package" => "Python and Node.js packages, projects and scripts",
+                        _ => "servers whose image mcpm builds",
                     };
-                    let message = format!("`{name}` is for {packages}, not for an image");
+                    let message = format!("`{name}` is for {servers}, not for an existing image");
                     return Err(Error::new(ErrorKind::InvalidOption, message));
                 }
                 // A broken file is reported before an image is pulled.

@@ -40,6 +40,18 @@ pub(in crate::workload) fn prompts_for_secret(input: &RegistryInput, required: b
     }
 }
 
+/// Adds a hint on the option that supplies an input. The error of an input that cannot be prompted for has a hint
+/// already.
+pub(in crate::workload) fn hint_at_option(error: Error, option: &str) -> Error {
+    match (error.kind(), error.next_step().is_some()) {
+        (ErrorKind::InvalidOption, true) => {
+            error.hint(format!("{option}, or run in a terminal to be prompted"))
+        }
+        (ErrorKind::InvalidOption, false) => error.hint(option.to_owned()),
+        _ => error,
+    }
+}
+
 /// Returns the value of an input: the fixed value with its variables expanded, else the default, else the user's
 /// input.
 pub(in crate::workload) async fn resolve_input(
@@ -155,12 +167,7 @@ impl InputMode<'_> {
             if matches!(self, Self::DryRun(_)) {
                 return Ok(None);
             }
-            let how = if input.secret {
-                format!("set `secret` to `NAME,target={}`, or run in a terminal to be prompted", input.name)
-            } else {
-                "set it with `env` or `args`, or run in a terminal to be prompted".to_owned()
-            };
-            return Err(missing().hint(how));
+            return Err(missing().hint("run in a terminal to be prompted"));
         };
         if answer.expose().is_empty() {
             return Err(missing());

@@ -118,8 +118,12 @@ impl EffectivePermissions {
         let refused = |message: String| Err(Error::new(ErrorKind::InvalidOption, message));
         let requested = options.learn.is_some().then_some(true).or(options.isolate_network);
         if requested == Some(true) && !can_be_held {
+            let hint = match options.learn {
+                Some(_) => "leave out `learn`, which isolates the container",
+                None => "use the network `bridge`, or leave out `isolate_network`",
+            };
             return refused(format!("a container in the network `{mode}` cannot be isolated"))
-                .map_err(|error| error.hint("use the network `bridge`, or leave out `isolate_network`"));
+                .map_err(|error| error.hint(hint));
         }
         if outbound.is_nothing() && !can_be_held {
             return refused(format!(
@@ -128,12 +132,17 @@ impl EffectivePermissions {
             .map_err(|error| error.hint("use the network `bridge`, or allow connections in the profile"));
         }
         if profile.privileged && (requested == Some(true) || outbound.is_nothing() || outbound.is_limited()) {
-            return refused("the network of a privileged container cannot be restricted".to_owned()).map_err(|error| {
-                error.hint(
+            let is_limited = outbound.is_nothing() || outbound.is_limited();
+            let hint = match requested {
+                Some(true) if is_limited => "leave out `privileged` in the profile",
+                Some(true) => "leave out `privileged` in the profile, or leave out `isolate_network`",
+                _ => {
                     "leave out `privileged` in the profile, or set `network.outbound.insecure_allow_all` to `true` \
-                     there",
-                )
-            });
+                     there"
+                }
+            };
+            return refused("the network of a privileged container cannot be restricted".to_owned())
+                .map_err(|error| error.hint(hint));
         }
         let limited = outbound.is_limited();
         // If `isolate_network` is not set, a profile file of the user is still enforced; any other profile is not.

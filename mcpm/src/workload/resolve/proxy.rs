@@ -58,7 +58,7 @@ fn prefix(options: &WorkloadOptions) -> Result<Option<String>> {
         Some(prefix) if !prefix.starts_with('/') || prefix.contains(char::is_whitespace) => Err(Error::new(
             ErrorKind::InvalidOption,
             format!(
-                "invalid value `{prefix}` for `endpoint_prefix`: it must begin with `/` and contain no white space"
+                "invalid value `{prefix}` for `endpoint_prefix`: it must begin with `/` and contain no whitespace"
             ),
         )),
         prefix => Ok(prefix.map(str::to_owned)),

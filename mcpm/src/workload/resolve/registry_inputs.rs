@@ -7,7 +7,9 @@ use std::{net::TcpListener, path::Path};
 
 use super::{
     bundle_inputs,
-    input_values::{InputMode, expand_template, is_secret_target_name, prompts_for_secret, resolve_input},
+    input_values::{
+        InputMode, expand_template, hint_at_option, is_secret_target_name, prompts_for_secret, resolve_input,
+    },
     mounts::mount_opening,
     permissions::requested_host_access,
     registry_values::RegistryValues,
@@ -105,8 +107,9 @@ pub(in crate::workload) async fn explain_missing_image(
     };
     match similar {
         Some(similar) => explained.hint(format!("did you mean the server `{similar}`?")),
-        None => explained
-            .hint("list the servers with `mcpm registry list`, with the same `registry` if you have set it"),
+        None => explained.hint(
+            "list the servers with `mcpm registry list`, with the same option `registry` if you have set it",
+        ),
     }
 }
 
@@ -208,7 +211,14 @@ pub(in crate::workload) async fn resolve_inputs(
             if as_secret || known || given.contains_key(&input.name) {
                 continue;
             }
-            let Some(value) = resolve_input(input, input_mode).await? else { continue };
+            let value = resolve_input(input, input_mode).await.map_err(|error| {
+                let name = &input.name;
+                match prompts_for_secret(input, false, false) {
+                    true => hint_at_option(error, &format!("set `secret` to `NAME,target={name}`")),
+                    false => hint_at_option(error, &format!("set `env` to `{name}=VALUE`")),
+                }
+            })?;
+            let Some(value) = value else { continue };
             let typed_secret = value.secret && value.origin == ValueOrigin::Answered;
             // The name comes from the registry, so it is checked like one that is typed.
             let fits = !input.name.contains('=') && format!("{}=", input.name).parse::<EnvVar>().is_ok();
@@ -269,17 +279,19 @@ fn reject_secret(input: &RegistryInput, what: &str) -> Result<()> {
 
 async fn arguments(run_method: &RunMethod, input_mode: &InputMode<'_>) -> Result<Vec<String>> {
     let mut args = Vec::new();
+    let failed = |error| hint_at_option(error, "replace the arguments of the entry with `args`");
     for argument in &run_method.args {
         if let Argument::Positional(input) | Argument::Named { input: Some(input), .. } = argument {
             reject_secret(input, "an argument")?;
         }
         match argument {
             Argument::Positional(input) => {
-                args.extend(resolve_input(input, input_mode).await?.map(|value| value.text))
+                let value = resolve_input(input, input_mode).await.map_err(failed)?;
+                args.extend(value.map(|value| value.text));
             }
             Argument::Named { flag, input: None } => args.push(flag.clone()),
             Argument::Named { flag, input: Some(input) } => {
-                if let Some(value) = resolve_input(input, input_mode).await? {
+                if let Some(value) = resolve_input(input, input_mode).await.map_err(failed)? {
                     args.extend([flag.clone(), value.text]);
                 }
             }
@@ -301,6 +313,7 @@ async fn volume(
         Error::new(ErrorKind::Registry, message)
             .hint("set `volume` to the mount that you want, or run in a terminal to confirm this one")
     };
+    let failed = |error| hint_at_option(error, "set `volume` to the mount that you want");
     let named = match &input.value {
         None => Some((input.clone(), "")),
         Some(template) => {
@@ -313,7 +326,8 @@ async fn volume(
     };
     let named = named.filter(|(source, _)| source.value.is_none() && source.default.is_none());
     let Some((source, rest)) = named else {
-        let Some(whole) = resolve_input(input, input_mode).await? else { return Ok(None) };
+        let whole = resolve_input(input, input_mode).await.map_err(failed)?;
+        let Some(whole) = whole else { return Ok(None) };
         let volume: VolumeSpec = whole.text.parse()?;
         let opening = mount_opening(&Mount {
             source: working_dir.join(&volume.host_path),
@@ -324,8 +338,10 @@ async fn volume(
         let confirmed = input_mode.confirm_permissions(&opening).await?;
         return if confirmed { Ok(Some(volume)) } else { Err(refused(&volume.host_path.to_string_lossy())) };
     };
-    let Some(source) = resolve_input(&source, input_mode).await? else { return Ok(None) };
-    let Some(rest) = expand_template(rest, input, input_mode).await? else { return Ok(None) };
+    let Some(source) = resolve_input(&source, input_mode).await.map_err(failed)? else { return Ok(None) };
+    let Some(rest) = expand_template(rest, input, input_mode).await.map_err(failed)? else {
+        return Ok(None);
+    };
     let volume: VolumeSpec = format!("{}{}", source.text, rest.text).parse()?;
     // The text that follows must not be parsed as a part of the path.
     if !rest.text.is_empty() && volume.host_path.as_os_str() != source.text.as_str() {

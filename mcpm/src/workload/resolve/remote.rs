@@ -124,8 +124,8 @@ fn reject_duplicate_header<'a>(
         return Ok(());
     }
     let message = format!(
-        "the header `{name}` would be set twice: to the exchanged token, and by an option that adds it to each \
-         request"
+        "the header `{name}` would be set twice: to the exchanged token, and to the value that an option or the \
+         registry entry gives it"
     );
     Err(Error::new(ErrorKind::InvalidOption, message)
         .hint("set `token_exchange_header_name` to another header"))

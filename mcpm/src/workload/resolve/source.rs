@@ -82,8 +82,9 @@ pub(in crate::workload) fn classify(server: &str) -> Result<ServerSource> {
         Some(("http" | "https", _)) => RemoteUrl::parse(server).map(ServerSource::Remote),
         Some((scheme, _)) => {
             let message = format!("`{scheme}://` is not a supported scheme");
-            Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint("use `uvx://`, `npx://`, `go://`, `mcpb://` or `https://`"))
+            Err(Error::new(ErrorKind::InvalidOption, message).hint(
+                "use `uvx://`, `npx://`, `go://`, `mcpb://`, `https://` or `http://`; image names have no scheme",
+            ))
         }
         None => named(server),
     }
@@ -95,7 +96,9 @@ fn named(server: &str) -> Result<ServerSource> {
     }
     let (name, registry_only) = match server.strip_prefix("registry:") {
         Some(name) => (name, true),
-        None if server.contains([':', '@']) => return ImageReference::parse(server).map(ServerSource::Image),
+        None if server.contains([':', '@', '?', '#']) => {
+            return ImageReference::parse(server).map(ServerSource::Image);
+        }
         None => (server, false),
     };
     if name.is_empty() || name.contains(|c: char| !c.is_ascii_graphic()) {
