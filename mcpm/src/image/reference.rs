@@ -38,8 +38,11 @@ pub struct ImageReference {
 fn without_secrets(text: &str) -> String {
     // A password may contain `@`, `?` or `#`.
     let (before, rest) = match text.rsplit_once('@') {
-        Some((userinfo, rest)) if userinfo.contains(':') && !rest.starts_with("sha") => ("…@", rest),
-        Some((userinfo, rest)) if userinfo.contains(':') && rest.contains('/') => ("…@", rest),
+        Some((userinfo, rest))
+            if userinfo.contains(':') && (!rest.starts_with("sha") || rest.contains('/')) =>
+        {
+            ("…@", rest)
+        }
         _ => ("", text),
     };
     format!("{before}{}", rest.split(['?', '#']).next().unwrap_or_default())

@@ -190,12 +190,7 @@ impl OutgoingSpec {
             return Err(invalid_option(
                 "a bearer token cannot be combined with a login at an authorization server",
             )
-            .hint(match self.bearer_token {
-                SecretSource::File(_) => {
-                    "leave out `remote_auth_bearer_token_file`, or the options for the login"
-                }
-                _ => "leave out `remote_auth_bearer_token`, or the options for the login",
-            }));
+            .hint(format!("leave out `{}`, or the options for the login", self.bearer_option())));
         }
         if self.authorize_url.is_some() != self.token_url.is_some() {
             return Err(invalid_option(
@@ -243,6 +238,14 @@ impl OutgoingSpec {
         Ok(())
     }
 
+    /// Returns the option that supplies the bearer token.
+    const fn bearer_option(&self) -> &'static str {
+        match self.bearer_token {
+            SecretSource::File(_) => "remote_auth_bearer_token_file",
+            _ => "remote_auth_bearer_token",
+        }
+    }
+
     /// Checks the secrets before anything is created.
     ///
     /// # Errors
@@ -255,11 +258,7 @@ impl OutgoingSpec {
             .hint(format!("set it in `{variable}`"))
         };
         if let Some(token) = self.read_bearer_token(secrets)? {
-            let option = match self.bearer_token {
-                SecretSource::File(_) => "remote_auth_bearer_token_file",
-                _ => "remote_auth_bearer_token",
-            };
-            bearer_value(&token).map_err(|error| error.with("option", option))?;
+            bearer_value(&token).map_err(|error| error.with("option", self.bearer_option()))?;
         } else if self.bearer_token == SecretSource::Given {
             return Err(missing("bearer token", "MCPM_REMOTE_AUTH_BEARER_TOKEN"));
         }
