@@ -3,8 +3,9 @@
 //! No other code of the library reads environment variables or guesses folders: an embedding application fills in an
 //! [`Environment`], or uses [`Environment::from_process`]. Some dependencies read variables of the process themselves:
 //! the outbound proxy of `http_client` (`HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`), the trusted certificates on Linux
-//! (`SSL_CERT_FILE` and `SSL_CERT_DIR`), and limits of the OpenTelemetry SDK (such as
-//! `OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT`).
+//! (`SSL_CERT_FILE` and `SSL_CERT_DIR`), limits of the OpenTelemetry SDK (such as
+//! `OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT`), and the address of the user manager of systemd, which the built-in runtime
+//! queries with `systemctl` (`XDG_RUNTIME_DIR` and `DBUS_SESSION_BUS_ADDRESS`).
 
 use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, sync::Arc};
 

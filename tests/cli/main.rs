@@ -42,3 +42,4 @@ mod support;
 mod telemetry;
 mod tunnel;
 mod usage;
+mod virtual_machine;

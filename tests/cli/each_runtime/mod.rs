@@ -15,7 +15,7 @@ mod files;
 mod isolation;
 mod lifecycle;
 mod secrets;
-mod server;
+pub(crate) mod server;
 mod verification;
 
 mcpm_tests::on_each_runtime! {

@@ -17,7 +17,7 @@ use mcpm_tests::harness::{runtimes::TestRuntime, testbed};
 use crate::support::{Home, Outcome, docker};
 
 /// The image. An engine builds it only once, so change the tag together with the image.
-pub(super) const IMAGE: &str = "mcpm-rt/server:2";
+pub(crate) const IMAGE: &str = "mcpm-rt/server:2";
 /// The options of a server that speaks HTTP.
 pub(super) const HTTP: [&str; 4] = ["--transport", "streamable-http", "--target-port", "3000"];
 /// The command that starts the server.
@@ -33,7 +33,7 @@ pub(super) fn run(runtime: TestRuntime, _test: &str, body: impl FnOnce(&Home)) {
     body(&home);
 }
 
-fn make_image() {
+pub(crate) fn make_image() {
     if !docker(&["image", "ls", "--quiet", IMAGE]).is_empty() {
         return;
     }

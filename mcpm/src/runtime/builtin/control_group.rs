@@ -67,7 +67,7 @@ impl GroupLimits {
 }
 
 /// Creates the groups of the container or build with this private folder, and returns the limits of its sandbox, whose
-/// processes run as `user`.
+/// processes run as `user`. Blocks, because it may query systemd.
 ///
 /// # Errors
 /// `Unsupported` for limits that this machine does not let this user set; `Io`.
@@ -137,7 +137,7 @@ pub(super) fn folders_of(folder: &Path) -> Vec<PathBuf> {
     match fs::read_to_string(folder.join(RECORD)) {
         Ok(recorded) => recorded.lines().map(PathBuf::from).collect(),
         Err(_) => {
-            let group = Hierarchy::of_this_user().map(|found| found.join(&path_of(&name_of(folder))));
+            let group = Hierarchy::writable().map(|found| found.join(&path_of(&name_of(folder))));
             group.map_or(Vec::new(), |group| group.folders().to_vec())
         }
     }

@@ -3,16 +3,19 @@
 //!
 //! A writable group of version 1 counts as delegated. In version 2, systemd makes all groups below a user's group
 //! writable for that user, but still manages those that it has not delegated (systemd.resource-control(5), "Delegate").
-//! So a writable group must also be marked as delegated, or be the outermost group that the user may change.
+//! So a writable group must also be marked as delegated, be the outermost group that the user may change, or be the group
+//! of a unit with `Delegate=yes` of the user manager of systemd, which does not mark groups.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     slice,
 };
 
 use rustix::fs::{Access, access, getxattr};
 
+use super::subordinate_ids::PROGRAM_FOLDERS;
 use crate::{Result, state::file::file_error};
 
 /// Where control groups are mounted.
@@ -23,8 +26,10 @@ const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 const LEAF: &str = "mcpm-own";
 /// How often processes are moved, which may start others meanwhile.
 const MOVE_ATTEMPTS: u32 = 10;
-/// The extended attribute of a group that systemd has delegated.
+/// The extended attribute of a group that the system manager of systemd has delegated.
 const DELEGATED: &str = "user.delegate";
+/// Timeout of a query to the user manager of systemd, in seconds.
+const QUERY_SECONDS: &str = "5";
 
 /// A group of each controller: the groups below which this user may create others, or those of a container or a build.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,14 +41,20 @@ pub(super) enum Hierarchy {
 }
 
 impl Hierarchy {
-    /// Returns the hierarchy of this user, if there is one.
+    /// Returns the hierarchy of this user, if there is one. Blocks, because it may query systemd.
     pub(super) fn of_this_user() -> Option<Self> {
+        Self::writable().filter(|found| rustix::process::geteuid().is_root() || found.is_delegated())
+    }
+
+    /// Returns the groups below which this user may create others: all for root; otherwise those of this process, which
+    /// systemd may still manage.
+    pub(super) fn writable() -> Option<Self> {
         let all = Self::all(Path::new(ROOT))?;
         if rustix::process::geteuid().is_root() {
             return Some(all);
         }
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-        all.below(&own).filter(Self::is_delegated)
+        all.below(&own).filter(Self::is_writable)
     }
 
     /// Returns all groups of the machine.
@@ -79,20 +90,19 @@ impl Hierarchy {
         }
     }
 
-    /// Whether this user may create groups below it, with all controllers.
+    /// Whether this user may create groups below it.
+    fn is_writable(&self) -> bool {
+        let is_writable = |path: &Path| access(path, Access::WRITE_OK).is_ok();
+        self.folders().iter().all(|folder| is_writable(folder) && is_writable(&folder.join("cgroup.procs")))
+    }
+
+    /// Whether groups below this writable one can have limits, and systemd does not manage them.
     fn is_delegated(&self) -> bool {
-        let is_writable = |folder: &Path| {
-            let files = [folder.to_owned(), folder.join("cgroup.procs")];
-            files.iter().all(|path| access(path, Access::WRITE_OK).is_ok())
-        };
-        match self {
-            Self::Unified(folder) => {
-                let controllers = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
-                let has = |name: &&str| controllers.split_whitespace().any(|found| found == *name);
-                CONTROLLERS.iter().all(has) && is_writable(folder) && is_marked_or_outermost(folder)
-            }
-            Self::Separate(folders) => folders.iter().all(|folder| is_writable(folder)),
-        }
+        let Self::Unified(folder) = self else { return true };
+        let controllers = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
+        let has = |name: &&str| controllers.split_whitespace().any(|found| found == *name);
+        CONTROLLERS.iter().all(has)
+            && (is_marked_or_outermost(folder) || is_delegated_by_user_manager(folder))
     }
 
     /// Returns the group with a path below these groups.
@@ -118,6 +128,40 @@ fn is_marked_or_outermost(folder: &Path) -> bool {
     let length = getxattr(folder, DELEGATED, &mut value[..]);
     length.is_ok_and(|length| value[..length] == *b"1")
         || folder.parent().is_some_and(|parent| access(parent, Access::WRITE_OK).is_err())
+}
+
+/// Whether a group is the one of a unit of the user manager with `Delegate=yes`.
+fn is_delegated_by_user_manager(folder: &Path) -> bool {
+    // mcpm, or systemd because of `DelegateSubgroup=`, has created it in a delegated group.
+    if folder.join(LEAF).is_dir() {
+        return true;
+    }
+    let (Some(unit), Ok(path)) = (folder.file_name(), folder.strip_prefix(ROOT)) else { return false };
+    let mut query = Command::new("timeout");
+    query.args([
+        QUERY_SECONDS,
+        "systemctl",
+        "--user",
+        "show",
+        "--property=Delegate",
+        "--property=ControlGroup",
+        "--",
+    ]);
+    let output = match query.arg(unit).env("PATH", PROGRAM_FOLDERS.join(":")).stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(error) => {
+            tracing::debug!(%error, "`timeout` cannot be started to query the user manager of systemd");
+            return false;
+        }
+    };
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        tracing::debug!(status = %output.status, %stderr, "`systemctl --user show` failed");
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    // A unit with the same name may have another group.
+    let group = format!("ControlGroup=/{}", path.display());
+    ["Delegate=yes", &group].iter().all(|wanted| text.lines().any(|line| line == *wanted))
 }
 
 /// Enables the controllers for the groups below a folder of version 2, so that these groups can have limits.
@@ -204,6 +248,7 @@ mod tests {
         let unified = Hierarchy::Unified(folder.path().to_owned());
         fs::write(folder.path().join("cgroup.procs"), "").unwrap();
         fs::write(folder.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
+        assert!(unified.is_writable());
         assert!(!unified.is_delegated(), "systemd manages a group in a writable one");
         setxattr(folder.path(), DELEGATED, b"1", XattrFlags::empty()).unwrap();
         for (controllers, expected) in
@@ -213,6 +258,6 @@ mod tests {
             assert_eq!(unified.is_delegated(), expected, "{controllers}");
         }
         let missing = Hierarchy::Separate([(); 3].map(|()| folder.path().join("missing")));
-        assert!(!missing.is_delegated());
+        assert!(!missing.is_writable());
     }
 }

@@ -95,7 +95,7 @@ pub(crate) fn images_in_use(environment: &Environment) -> Result<BTreeSet<Digest
 }
 
 /// Checks which optional features containers of this user can have. Each result has the name of its check; an error
-/// says what an administrator can do. Blocks, because it runs the shim.
+/// says what an administrator can do. Blocks, because it runs the shim and `systemctl`.
 pub(crate) fn features() -> [(&'static str, Result<&'static str>); 3] {
     let is_root = rustix::process::geteuid().is_root();
     let ids = match SubordinateIds::find() {

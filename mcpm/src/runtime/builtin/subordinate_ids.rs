@@ -10,7 +10,8 @@ use std::{
 use super::sandbox::PrivilegedMap;
 
 /// Folders with the machine's programs. The variable `PATH` could lead to programs of other users.
-const PROGRAM_FOLDERS: [&str; 4] = ["/usr/bin", "/usr/local/bin", "/bin", "/run/wrappers/bin"];
+pub(super) const PROGRAM_FOLDERS: [&str; 5] =
+    ["/usr/bin", "/usr/local/bin", "/bin", "/run/wrappers/bin", "/run/current-system/sw/bin"];
 /// Largest file that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Most ids of a container: images use ids up to this number.
